@@ -2,19 +2,19 @@ package bpf
 
 import "slices"
 
-// A region is so many cells of a stripe, from the first on.
+// A region is a number of successive cells of a stripe.
 type region struct{ first, size int }
 
 func (r region) end() int { return r.first + r.size }
 
-// An arena hands out regions that do not overlap, and takes them back.
+// An arena allocates and frees disjoint regions.
 type arena struct {
-	free []region // in their order; no two touch
+	free []region // sorted; no two are adjacent
 }
 
 func newArena(r region) arena { return arena{free: []region{r}} }
 
-// take hands out the first room that is large enough; false where there is none.
+// take allocates the first free region that is large enough. It returns false if there is none.
 func (a *arena) take(size int) (region, bool) {
 	i := slices.IndexFunc(a.free, func(r region) bool { return r.size >= size })
 	if i < 0 {
@@ -29,7 +29,7 @@ func (a *arena) take(size int) (region, bool) {
 	return taken, true
 }
 
-// give takes back a region that was handed out.
+// give frees an allocated region.
 func (a *arena) give(r region) {
 	i := slices.IndexFunc(a.free, func(f region) bool { return f.first > r.first })
 	if i < 0 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 
-/* The arguments of a probe's site. Where they are is written into args before
- * the program is loaded, so that the verifier sees constants and throws away
- * every branch that this site does not take: what runs at a hit is the load of
- * a register, or of a word of memory. */
+/* The arguments at a probe's site. User space writes their locations into args before it loads the
+ * program. So the verifier sees constants, and removes every branch that this site does not take.
+ * What runs at a hit is the load of a register, or of a word of memory. */
 
 #ifndef ARGS_BPF_H
 #define ARGS_BPF_H
@@ -17,17 +16,18 @@ enum arg_kind {
 	ARG_CONST,
 	ARG_REGISTER,
 	ARG_MEMORY,
-	ARG_BLOCK,   /* in the block that is read once for all arguments in it */
+	ARG_BLOCK,   /* in the block, which is read once for all its arguments */
 	ARG_UNKNOWN,
+	ARG_ADDRESS, /* like ARG_MEMORY, but the address itself is the value */
 };
 
 struct arg {
 	__u8 kind;
 	__u8 size;      /* in bytes: 1, 2, 4, 8 */
 	__u8 is_signed;
-	__u8 shift;     /* of the value in its register, in bits */
-	__s8 base;      /* words into struct pt_regs, -1: none */
-	__s8 index;     /* likewise */
+	__u8 shift;     /* by which to shift the value in its register, in bits */
+	__s8 base;      /* word of struct pt_regs; -1: none */
+	__s8 index;     /* word of struct pt_regs; -1: none */
 	__u8 scale;
 	__s64 disp;     /* ARG_CONST: the value; ARG_MEMORY: added to the address;
 			 * ARG_BLOCK: word of the block */
@@ -35,11 +35,11 @@ struct arg {
 
 const volatile struct arg args[MAX_ARGS];
 
-/* Arguments that the VM keeps side by side on its stack are read together: most
- * of what it costs to read user memory is the cost of asking. */
+/* Arguments that are adjacent on the VM's stack are read together: most of the cost of reading user
+ * memory is the cost of the call. */
 #define BLOCK_WORDS 12
 
-const volatile __s8 block_base = -1; /* words into struct pt_regs */
+const volatile __s8 block_base = -1; /* word of struct pt_regs */
 const volatile __s64 block_disp;
 const volatile __u32 block_bytes;    /* 0: there is no block */
 
@@ -73,7 +73,7 @@ static __always_inline __u64 word_of(void *ctx, int n)
 	return 0;
 }
 
-/* Reads the block, before the arguments are asked for. */
+/* Reads the block. Call it before read_arg. */
 static __always_inline long read_block(void *ctx, struct block *b)
 {
 	if (!block_bytes)
@@ -81,7 +81,7 @@ static __always_inline long read_block(void *ctx, struct block *b)
 	return bpf_probe_read_user(b, block_bytes, (void *)(word_of(ctx, block_base) + block_disp));
 }
 
-/* Reads argument n, extended to 64 bits; 0, or why it could not be read. */
+/* Reads argument n, extended to 64 bits. Returns 0, or an error if it cannot be read. */
 static __always_inline long read_arg(void *ctx, const struct block *b, int n, __u64 *value)
 {
 	const volatile struct arg *a = &args[n];
@@ -99,6 +99,9 @@ static __always_inline long read_arg(void *ctx, const struct block *b, int n, __
 	case ARG_BLOCK:
 		v = b->words[a->disp];
 		break;
+	case ARG_ADDRESS:
+		*value = word_of(ctx, a->base) + word_of(ctx, a->index) * a->scale + a->disp;
+		return 0;
 	case ARG_MEMORY:
 		err = bpf_probe_read_user(&v, a->size,
 					  (void *)(word_of(ctx, a->base) +

@@ -6,7 +6,7 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// blockBytes is the most that is read at once for several arguments:
+// blockBytes is the maximum number of bytes that are read at once for several arguments:
 // BLOCK_WORDS of args.bpf.h.
 const blockBytes = 12 * 8
 
@@ -19,9 +19,8 @@ type arguments struct {
 	blockBytes uint32
 }
 
-// newArguments puts argument locations in the form that the programs read. An
-// argument that is not there is unknown, so that reading it is an error at the
-// hit.
+// newArguments converts argument locations to the form that the programs read. A missing argument
+// is unknown, and reading it is an error at the hit.
 func newArguments(args []usdt.Arg) arguments {
 	a := arguments{blockBase: int8(usdt.NoRegister)}
 	for i := range a.args {
@@ -33,17 +32,16 @@ func newArguments(args []usdt.Arg) arguments {
 	return a
 }
 
-// newBlockArguments is newArguments for programs that read what lies side by side at
-// once.
+// newBlockArguments is newArguments for programs that read adjacent arguments at once.
 func newBlockArguments(args []usdt.Arg) arguments {
 	a := newArguments(args)
 	a.findBlock(args)
 	return a
 }
 
-// findBlock has the arguments that lie side by side in memory read together. It
-// takes the first run of words behind one base register, from its lowest word
-// up; what is too far from it is read alone.
+// findBlock selects arguments that are adjacent in memory, to be read together. It takes the first
+// run of words at one base register, from the lowest word up. Words too far from that are read
+// separately.
 func (a *arguments) findBlock(args []usdt.Arg) {
 	first := -1
 	for i, arg := range args {
@@ -74,8 +72,8 @@ func (a *arguments) findBlock(args []usdt.Arg) {
 	}
 }
 
-// inWords reports whether the argument is a whole word behind a base register,
-// which is what a block is made of.
+// inWords reports whether the argument is a whole word at a base register. Blocks consist of such
+// words.
 func inWords(arg usdt.Arg) bool {
 	return arg.Kind == usdt.ArgMemory && arg.Size == 8 && arg.Base != usdt.NoRegister && arg.Index == usdt.NoRegister
 }
@@ -100,6 +98,8 @@ func newKernelArg(a usdt.Arg) kernelArg {
 		k.Kind = uint8(kernelArgKindARG_REGISTER)
 	case usdt.ArgMemory:
 		k.Kind = uint8(kernelArgKindARG_MEMORY)
+	case usdt.ArgAddress:
+		k.Kind = uint8(kernelArgKindARG_ADDRESS)
 	}
 	return k
 }

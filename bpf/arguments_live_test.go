@@ -25,7 +25,7 @@ const (
 	userTraceArgs
 )
 
-// What is streamed of an instance from its id, its parent and its class.
+// The streamed fields of an instance: its id, its parent and its class.
 const (
 	argID      = argI1
 	argEvent   = argI2
@@ -35,12 +35,11 @@ const (
 	argClass   = argS2
 )
 
-// All ten arguments of a user_trace probe can be read. The programs have a use
-// for eight of them; so, one after the other, each is put where they look for an
-// argument that comes out at the other end of the stream: the integers in place
-// of the parent, the strings in place of the class.
+// All ten arguments of a user_trace probe can be read. The programs use eight of them. So the test
+// puts each argument, one after the other, in the place of one that the stream shows: integers in
+// place of the parent, and strings in place of the class.
 func TestAllArguments(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	const i4 = -(1 << 40)
 	strings := map[int]string{argTag: "the tag", argS1: "load", argS2: "two", argS3: "three", argS4: "four"}
 	integers := map[int]int64{argI1: 77, argI2: 1, argI3: 1, argI4: i4}
@@ -107,14 +106,13 @@ func moved(t *testing.T, probes []usdt.Probe, from map[int]int) []usdt.Probe {
 	return nil
 }
 
-// Arguments can be read wherever a site has them. Those of message__send are in
-// registers, at each of its sites others, and here its sites are taken for those
-// of fail_span: what the wrapper says and a message does not are constants. So
-// each message fails a span: the one whose id is the message's size, with the
-// receiver as its class, and if it is of the outcome with the sender's name.
+// Arguments can be read from any place of a site. Those of message__send are in registers that
+// differ between its sites. Here these sites serve as sites of fail_span, with constants for
+// arguments that a message does not have. So each message fails the span whose id is the message's
+// size, with the receiver as the class, and the sender's name as the outcome's name.
 func TestArgumentsInRegistersAndConstants(t *testing.T) {
 	const n = 50
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	sink := vmtest.Eval(t, vm, "P = spawn(timer, sleep, [infinity]), register(sink, P), P")
 	self := vmtest.Eval(t, vm, fmt.Sprintf(`
 		P = spawn(fun() -> receive go ->
@@ -149,8 +147,8 @@ func TestArgumentsInRegistersAndConstants(t *testing.T) {
 	}
 }
 
-// withMessages returns the user_trace probe of a name, and the sites of
-// message__send besides its own, with the arguments of fail_span.
+// withMessages returns the user_trace probe of a name with its own sites and those of
+// message__send, which get the arguments of fail_span.
 func withMessages(t *testing.T, probes []usdt.Probe, name string) usdt.Probe {
 	t.Helper()
 	const sender, receiver, size = 0, 1, 2 // arguments of message__send

@@ -15,7 +15,7 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// sameLabel returns n names that fall on one label.
+// sameLabel returns n names with the same label.
 func sameLabel(n int) []string {
 	names := make(map[uint32][]string)
 	for i := 0; ; i++ {
@@ -31,11 +31,11 @@ func load1(name string, n int) string {
 	return fmt.Sprintf(`[#{name => <<"%s">>, spans => %d}]`, name, n)
 }
 
-// Names that share a label do not mix; a third name on that label, which nobody
-// asked for, is ignored.
+// Names that share a label are counted separately. A third name with that label, which no outcome
+// has, is ignored.
 func TestNamesOnOneLabel(t *testing.T) {
 	names := sameLabel(3)
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{
 		named(names[0], 300*time.Millisecond), named(names[1], 300*time.Millisecond),
 	}})
@@ -58,10 +58,10 @@ func TestNamesOnOneLabel(t *testing.T) {
 	checkNoOthers(t, c)
 }
 
-// Open instances that are given up are no timeouts, and their ends are no
-// instances either.
+// Open instances that are given up do not count as timeouts, and their ends do not count as
+// instances.
 func TestEndsAfterCut(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}})
 	c.Observe(vm)
 
@@ -82,10 +82,9 @@ func TestEndsAfterCut(t *testing.T) {
 	}
 }
 
-// A VM that is detached from, and a collector that is closed, leave its
-// semaphores at 0.
+// After detaching from a VM, or closing the collector, the VM's semaphores are 0.
 func TestDetachLowersSemaphores(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{exitFails(load(endless))}})
 	for _, probe := range []string{probeOf("load"), "process__exit"} {
 		a, err := c.Attach(t.Context(), vmtest.Target(t, vm))
@@ -118,10 +117,10 @@ func semaphore(t *testing.T, vm *erlang.VM, name string) uint16 {
 	return vmtest.Semaphore(t, vm.PID(), probeOf(name))
 }
 
-// A path that leads to another file than the one its probes were read from is
-// refused: offsets mean something else there.
+// A path that leads to another file than the one from which the probes were read is refused,
+// because offsets are wrong there.
 func TestAttachToReplacedFile(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}})
 	target := vmtest.Target(t, vm)
 	target.Inode = 1
@@ -140,9 +139,9 @@ func expr(t *testing.T, text string) dtrace.Expr {
 	return e
 }
 
-// What is not known to be harmless on the VM's release is not attached to.
+// A probe that is not known to be harmless on the VM's release is not attached to.
 func TestRefused(t *testing.T) {
-	beam := vmtest.Start(t, erlang.Options{})
+	beam := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	applied := ruled(dtrace.Rule{
 		Start: expr(t, "global-function-entry"), End: expr(t, "process-exit"), Key: dtrace.Key{Start: "pid", End: "pid"},
 	}, endless)
@@ -185,7 +184,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A collector that was closed says so.
+// A closed collector returns an error.
 func TestClosed(t *testing.T) {
 	vmtest.NeedEBPF(t)
 	c, err := bpf.New(bpf.Options{Outcomes: []bpf.Outcome{load(endless)}, Start: 1, Window: int64(time.Second)})
@@ -200,10 +199,10 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// Programs are loaded all together, and how far that is shows: each number comes once, in
-// order, up to that of all.
+// All programs are loaded together, with progress: each number occurs once, in order, up to the
+// total.
 func TestLoadingShowsItsProgress(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	var outcomes []bpf.Outcome
 	for _, b := range dtrace.Builtins() {
 		outcomes = append(outcomes, builtin(t, b.Name, ""))

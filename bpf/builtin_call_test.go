@@ -11,8 +11,8 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// Calls are as many as the program makes, each within the program's own time, with a
-// timeout and without one. One that times out ends when its caller gives up.
+// There are as many calls as the program makes, with and without a timeout, each within the
+// program's own time. A call that times out ends when its caller gives up.
 func TestCallsAgainstProgram(t *testing.T) {
 	const each = 100
 	vm := vmtest.Start(t, oneClock())
@@ -41,10 +41,9 @@ func TestCallsAgainstProgram(t *testing.T) {
 	t.Logf("%d calls, %d ns as a median; the program's take %d ns more", len(own), median(lengths(own)), median(shorter))
 }
 
-// A call of a process that is gone is none, for nothing is sent. One of a process that
-// exits meanwhile has no end of its own: the caller's next call takes its place, and it is
-// lost as unpaired, or it times out. Or the caller removes another monitor, and that is
-// taken for its end.
+// A call of an ended process does not count, because nothing is sent. A call of a process that
+// exits meanwhile has no end of its own: the caller's next call replaces it, and it is lost as
+// unpaired, or it times out. If the caller removes another monitor, that counts as its end.
 func TestCallsOfTheDead(t *testing.T) {
 	const n = 10
 	vm := vmtest.Start(t, oneClock())

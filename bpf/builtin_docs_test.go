@@ -11,8 +11,8 @@ import (
 	"github.com/beamscope/beamscope/internal/config"
 )
 
-// The reference says of each built-in outcome what the code says, in the same order, and
-// its scope files are right.
+// The reference agrees with the code about each built-in outcome, in the same order, and its scope
+// files are valid.
 func TestBuiltinsAreDocumented(t *testing.T) {
 	document, err := os.ReadFile("../docs/vm-outcomes.md")
 	if err != nil {
@@ -43,7 +43,7 @@ func TestBuiltinsAreDocumented(t *testing.T) {
 	}
 }
 
-// reference is what the reference has of a built-in outcome from the code.
+// reference returns the reference's lines about a built-in outcome, made from the code.
 func reference(b dtrace.Builtin) string {
 	return fmt.Sprintf("| | |\n|---|---|\n| starts | %s |\n| ends | %s |\n| cannot see | %s |\n| scale | dMax %v, %d bins |\n",
 		b.Starts, b.Ends, b.Blind, b.DMax, b.Bins)

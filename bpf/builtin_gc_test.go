@@ -5,17 +5,18 @@ import (
 	"testing"
 
 	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// A collection is a garbage collection as erlang:trace tells of it.
+// A collection is a garbage collection as reported by erlang:trace.
 type collection struct {
 	interval
 	major bool
 	words uint64
 }
 
-// collections takes off all that is left.
+// collections takes all remaining ones.
 func (a *answer) collections() []collection {
 	var all []collection
 	for len(a.left) > 0 {
@@ -25,11 +26,13 @@ func (a *answer) collections() []collection {
 	return all
 }
 
-// Garbage collections are those that erlang:trace tells of: in number, kind and words
-// exactly, and each within the trace's times, for the VM fires its probes between the two
-// messages of the trace.
-func TestCollectionsAgainstTrace(t *testing.T) {
-	vm := vmtest.Start(t, oneClock())
+// Garbage collections equal those of erlang:trace exactly in number, kind and words. Each lies
+// within the trace's times, because the VM fires its probes between the two messages of the trace.
+// Stand-in functions are at the same places.
+func TestCollectionsAgainstTrace(t *testing.T) { onBoth(t, collectionsAgainstTrace) }
+
+func collectionsAgainstTrace(t *testing.T, otp erlang.OTP) {
+	vm := vmtest.StartOn(t, otp, oneClock())
 	names := []string{"gc", "gc-minor", "gc-major"}
 	var outcomes []bpf.Outcome
 	for _, name := range names {
@@ -63,10 +66,10 @@ func TestCollectionsAgainstTrace(t *testing.T) {
 	compareStatistics(t, c.Total(0, vm.PID()), traced, count, words)
 }
 
-// checkCostOfTrace checks that the trace adds what it costs to a collection, whatever that
-// collects: not more than what the program waits for a small one, which is the same
-// messages of the trace and hits of probes, and the call and the collection besides.
-// Medians are compared, as the operating system may interrupt any one of them.
+// checkCostOfTrace checks that the trace adds only its own cost to a collection of any size: at
+// most the program's wait for a small collection. That wait includes the same trace messages and
+// probe hits, and also the call and the collection. It compares medians, because the operating
+// system may interrupt any single collection.
 func checkCostOfTrace(t *testing.T, name string, own []bpf.Instance, theirs, calls []interval) {
 	t.Helper()
 	shorter := within(t, own, theirs)
@@ -81,10 +84,10 @@ func checkCostOfTrace(t *testing.T, name string, own []bpf.Instance, theirs, cal
 	}
 }
 
-// compareStatistics compares with statistics(garbage_collection), of the whole VM. It was
-// asked before and after what was traced, and within the observation. A minor collection
-// that has no room does nothing, and is counted there as one with the major one in its
-// place; the trace and the outcomes have both.
+// compareStatistics compares with statistics(garbage_collection) of the whole VM, which was read
+// before and after the traced part, within the observation. A minor collection without room does
+// nothing, and the statistics count it together with the major one that replaces it. The trace and
+// the outcomes have both.
 func compareStatistics(t *testing.T, all vmtest.Total, traced []collection, count, words uint64) {
 	t.Helper()
 	var reclaimed, replaced uint64

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// Every process that is spawned lives once, and those that live for longer than dMax time
-// out. Those that exit before the VM tells of their spawn, which it does when they may run
-// already, are successes as well; their exits are orphans first. On one scheduler there are
-// none of them.
+// Every spawned process has one lifetime, and those that live longer than dMax time out. The VM
+// reports a spawn when the process may already run. A process that exits before that report is a
+// success too, and its exit is an orphan at first. On one scheduler this does not happen.
 func TestLifetimesAgainstProgram(t *testing.T) {
 	const short, long = 10000, 5
 	for _, schedulers := range []string{"1:1", "2:2"} {
@@ -34,7 +34,7 @@ func TestLifetimesAgainstProgram(t *testing.T) {
 			if got.Successes != short || got.Timeouts != long || got.Failures != 0 {
 				t.Errorf("%d lives and %d timeouts, want %d and %d", got.Successes, got.Timeouts, short, long)
 			}
-			if total.Lates < long { // others of the VM may be late too
+			if total.Lates < long { // other processes of the VM may be late too
 				t.Errorf("%d late ends, want those of %d that time out", total.Lates, long)
 			}
 			t.Logf("%d orphans: of %d, so many at most exit before the VM tells of their spawn", total.Orphans, short)
@@ -42,15 +42,33 @@ func TestLifetimesAgainstProgram(t *testing.T) {
 	}
 }
 
-// File operations are as many as the program makes, each within the program's time, which
-// has the way to the dirty scheduler and back besides. Every one of them is a dirty function,
-// too.
-func TestFileOperationsAgainstProgram(t *testing.T) {
+// There are as many file operations as the program makes, each within the program's time, which
+// also includes the way to the dirty scheduler and back. Each is also a dirty function.
+func TestFileOperationsAgainstProgram(t *testing.T) { fileOperations(t, vmtest.OTP(t)) }
+
+// The same is true of a VM with stand-in functions.
+func TestFileOperationsOfStockVM(t *testing.T) { onStock(t, fileOperations) }
+
+func fileOperations(t *testing.T, otp erlang.OTP) {
 	const n = 300
-	vm := vmtest.Start(t, oneClock())
-	c, streamed := collected(t, vm, builtin(t, "dirty-nif", bpf.GroupByMFA), builtin(t, "file-io", bpf.GroupByMFA))
+	vm := vmtest.StartOn(t, otp, oneClock())
+	of := func(condition string) bpf.Outcome {
+		o := builtin(t, "dirty-nif", bpf.GroupByMFA)
+		rule := *o.Rule
+		rule.Start = expr(t, "nif-entry["+condition+"]")
+		o.Name, o.Rule = condition, &rule
+		return o
+	}
+	c, streamed := collected(t, vm, builtin(t, "dirty-nif", bpf.GroupByMFA), builtin(t, "file-io", bpf.GroupByMFA),
+		of(`mfa="prim_file:read_info_nif/2"`), of(`mfa!="prim_file:read_info_nif/2"`))
 	a := vmLoad(t, c, vm, "reads", fmt.Sprintf("[%q,%d]", filepath.ToSlash(t.TempDir()), n))
 	instances := streamed()
+	if whole := groupsOf(c, 2); len(whole) != 1 || whole["prim_file:read_info_nif/2"].Successes != n {
+		t.Errorf("the outcome of one function has %v", whole)
+	}
+	if _, ok := groupsOf(c, 3)["prim_file:read_info_nif/2"]; ok {
+		t.Errorf("the outcome of all other functions has %v", groupsOf(c, 3))
+	}
 	process := a.process()
 	theirs := a.intervals(n)
 	for i, name := range []string{"dirty-nif", "file-io"} {

@@ -16,33 +16,32 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// A delivery says which events there are of messages.
+// A delivery is the set of events that messages have.
 type delivery struct{ Sent, Queued, Received uint64 }
 
 // A messageKind says which events there are of each message of a kind, and of what comes
-// first.
-type messageKind struct{ each, first delivery }
+// first; and which ones functions report that stand in for probes.
+type messageKind struct{ each, first, standIn delivery }
 
-// messageKinds are the kinds of messages, as vm_load:receivers/1 knows them.
+// messageKinds are the kinds of messages in vm_load:receivers/1.
 func messageKinds() map[string]messageKind {
-	all, silent, nothing := delivery{1, 1, 1}, delivery{0, 1, 1}, delivery{}
+	all, silent, unseen, nothing := delivery{1, 1, 1}, delivery{0, 1, 1}, delivery{0, 0, 1}, delivery{}
 	return map[string]messageKind{
-		"send":          {all, nothing},
-		"named":         {all, nothing},
-		"to_self":       {all, nothing},
-		"cast":          {all, nothing},
-		"call_infinity": {all, all}, // gen_server:start gets an answer
-		"call_timeout":  {silent, all},
-		"send_request":  {silent, all},
-		"send_after":    {silent, nothing},
-		"port":          {silent, silent}, // so does open_port
-		"down":          {silent, nothing},
-		"exit":          {silent, nothing},
+		"send":          {all, nothing, all},
+		"named":         {all, nothing, all},
+		"to_self":       {all, nothing, all},
+		"cast":          {all, nothing, all},
+		"call_infinity": {all, all, all}, // gen_server:start gets an answer
+		"call_timeout":  {silent, all, unseen},
+		"send_request":  {silent, all, unseen},
+		"send_after":    {silent, nothing, silent},
+		"port":          {silent, silent, silent}, // so does open_port
+		"down":          {silent, nothing, unseen},
+		"exit":          {silent, nothing, unseen},
 	}
 }
 
-// Every kind of message has the events that are documented, exactly as many as there are
-// messages.
+// Every kind of message has the documented events, and exactly as many as there are messages.
 func TestKindsOfMessages(t *testing.T) {
 	const n = 20
 	vm := vmtest.Start(t, oneClock())
@@ -75,7 +74,7 @@ func TestKindsOfMessages(t *testing.T) {
 		hop, wait := c.Total(2*i, vm.PID()), c.Total(2*i+1, vm.PID())
 		got := delivery{hop.Starts, hop.Ends, wait.Ends}
 		k := messageKinds()[kind]
-		want := delivery{ // and one message that says what to do
+		want := delivery{ // and one message that requests the work
 			1 + k.first.Sent + n*k.each.Sent,
 			1 + k.first.Queued + n*k.each.Queued,
 			1 + k.first.Received + n*k.each.Received,
@@ -103,9 +102,9 @@ const (
 	messageOutcome
 )
 
-// attempts is how often messages without a token are sent, until none of them was lost as
-// unpaired: the operating system may interrupt a sender before its message is in the queue, and
-// then some are.
+// attempts is the maximum number of times that messages without a token are sent until none is lost
+// as unpaired: some are lost if the operating system interrupts a sender before its message is in
+// the queue.
 const attempts = 5
 
 // inferredBacklog is a backlogOf messages without tokens.
@@ -125,8 +124,8 @@ func inferredBacklog(t *testing.T, n int, order string) (backlog, [3][]bpf.Insta
 	return backlog{}, [3][]bpf.Instance{}
 }
 
-// backlogOf has messages wait for their receiver, and returns them with the instances of the
-// three outcomes, and how many messages of the VM are not inferred.
+// backlogOf makes messages wait for their receiver, and returns them with the instances of the
+// three outcomes, and the number of the VM's messages that are not inferred.
 func backlogOf(t *testing.T, n int, order string, label int) (b backlog, instances [3][]bpf.Instance, exact [3]uint64) {
 	t.Helper()
 	vm := vmtest.Start(t, oneClock())
@@ -142,7 +141,7 @@ func backlogOf(t *testing.T, n int, order string, label int) (b backlog, instanc
 		nothingLost(t, c, i, vm)
 		total := c.Total(i, vm.PID())
 		exact[i] = total.Successes - total.Inferred
-		got, want := groupsOf(c, i)[b.process].Successes, uint64(n)+1 // one says what to do
+		got, want := groupsOf(c, i)[b.process].Successes, uint64(n)+1 // one requests the work
 		if got > want || got+total.Unpaired < want {
 			t.Errorf("%s: %d messages, and %d unpaired of the whole VM; want %d", outcomes[i].Name, got, total.Unpaired, want)
 		}
@@ -153,8 +152,8 @@ func backlogOf(t *testing.T, n int, order string, label int) (b backlog, instanc
 	return b, instances, exact
 }
 
-// Delays of messages that are taken in order are those that the program measures: from the
-// send, which is timed, to when each is taken, which is timed too.
+// Delays of messages that are taken in order equal those that the program measures, from each timed
+// send to the timed receipt.
 func TestMessagesAgainstProgram(t *testing.T) {
 	b, instances := inferredBacklog(t, 50, "in_order")
 	var slack []int64
@@ -164,8 +163,8 @@ func TestMessagesAgainstProgram(t *testing.T) {
 	t.Logf("delays of %d ns as a median, known to %d ns", median(lengths(instances[messageOutcome])), median(slack))
 }
 
-// With seq_trace tokens the delays are those of the messages, also where the receiver takes
-// them in another order.
+// With seq_trace tokens the delays are right for each message, even if the receiver takes them in
+// another order.
 func TestTokensTellMessagesApart(t *testing.T) {
 	const n = 50
 	b, instances, exact := backlogOf(t, n, "reverse", 17)
@@ -184,8 +183,8 @@ func TestTokensTellMessagesApart(t *testing.T) {
 	t.Logf("message: delays of %d ns as a median, known to %d ns; mailbox: %d ns", median(lengths(instances[messageOutcome])), median(slack), median(lengths(instances[mailboxOutcome])))
 }
 
-// Without tokens messages that are taken in another order are mixed up, and their delays
-// are right only together.
+// Without tokens, messages that are taken in another order are confused, and only the sum of their
+// delays is right.
 func TestOrderIsInferred(t *testing.T) {
 	const n = 50
 	b, instances := inferredBacklog(t, n, "reverse")
@@ -208,12 +207,11 @@ func TestOrderIsInferred(t *testing.T) {
 	t.Logf("%d of %d delays are those of other messages; %d ns together, by the program %d to %d", wrong, n, got, lo, hi)
 }
 
-// Where messages are paired in their order, and one is left over at each step, that order is
-// trusted for no longer than dMax. After that, messages count neither as delays nor as
-// timeouts.
+// If messages are paired in their order and one is left over at each step, the order is trusted
+// only for dMax. After that, messages count neither as delays nor as timeouts.
 func TestOrderIsNotTrustedForLong(t *testing.T) {
 	const rounds, dMax = 30, 100 * time.Millisecond
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	o := builtin(t, "mailbox", "receiver")
 	o.DMax, o.BinWidth = int64(dMax), int64(dMax/1000)
 	c, streamed := collected(t, vm, o)
@@ -233,11 +231,11 @@ func TestOrderIsNotTrustedForLong(t *testing.T) {
 	}
 }
 
-// Messages that wait in a mailbox that no receive has taken from time out, also where they
-// are paired in their order.
+// Messages time out in a mailbox from which no receive has taken any, even if they are paired in
+// their order.
 func TestMessagesThatNobodyTakesTimeOut(t *testing.T) {
 	const messages, dMax = 10, 100 * time.Millisecond
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	o := builtin(t, "mailbox", "receiver")
 	o.DMax, o.BinWidth = int64(dMax), int64(dMax/1000)
 	c, streamed := collected(t, vm, o)
@@ -254,8 +252,8 @@ func TestMessagesThatNobodyTakesTimeOut(t *testing.T) {
 	}
 }
 
-// bracket checks that a delay is between two that the program knows, and returns how far
-// they are apart.
+// bracket checks that a delay lies between two delays that the program knows, and returns the
+// distance of those.
 func bracket(t *testing.T, what string, n int, i bpf.Instance, lo, hi int64) int64 {
 	t.Helper()
 	if delay := i.End - i.Start; delay < lo || delay > hi {

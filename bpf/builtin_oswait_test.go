@@ -13,8 +13,8 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// The waits of threads for a processor are those that the operating system's scheduler
-// counts itself, within 5 %: two VMs share one processor.
+// The waits of threads for a processor agree with the count of the operating system's scheduler
+// within 5 %, while two VMs share one processor.
 func TestOSWaitAgainstSchedstat(t *testing.T) {
 	otp := vmtest.Private(t)
 	vm, rival := vmtest.StartOn(t, otp, oneClock("+S", "2:2")), vmtest.StartOn(t, otp, oneClock("+S", "2:2"))
@@ -56,7 +56,7 @@ func TestOSWaitAgainstSchedstat(t *testing.T) {
 	}
 }
 
-// pin has all threads of a process run on one processor.
+// pin restricts all threads of a process to one processor.
 func pin(t *testing.T, pid int) {
 	t.Helper()
 	var allowed, one unix.CPUSet
@@ -75,8 +75,8 @@ func pin(t *testing.T, pid int) {
 	}
 }
 
-// runDelays returns for how many nanoseconds each scheduler thread of a VM has waited for a
-// processor, as the kernel counts it.
+// runDelays returns the nanoseconds that each scheduler thread of a VM has waited for a processor
+// according to the kernel.
 func runDelays(t *testing.T, pid int) map[uint64]int64 {
 	t.Helper()
 	delays := make(map[uint64]int64)
@@ -110,7 +110,7 @@ func tasks(t *testing.T, pid int) map[int]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if name, err := os.ReadFile(file); err == nil { // threads come and go
+		if name, err := os.ReadFile(file); err == nil { // threads start and end
 			names[tid] = strings.TrimSpace(string(name))
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
@@ -16,8 +17,8 @@ const (
 	osWaitOutcome
 )
 
-// The slices of all processes are what the scheduler is active, but for what it does
-// between two of them, and for what the operating system takes from it there.
+// The slices of all processes add up to the scheduler's active time, except the scheduler's own
+// work between two slices, and the time that the operating system takes from it there.
 func TestRunAgainstSchedulerWallTime(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -37,7 +38,7 @@ func TestRunAgainstSchedulerWallTime(t *testing.T) {
 
 			all := ofOutcome(instances, runOutcome)
 			running := sum(lengths(all))
-			waits := ofThread(instances, thread(t, vm.PID(), "1_scheduler"))
+			waits := ofThread(instances, firstScheduler(t, vm.PID()))
 			taken := overlap(gaps(all), waits)
 			rest := active - running - taken
 			t.Logf("active %d ns of %d, %d slices of %d ns together; between them %d ns taken by others, %d ns the rest: %.2f %%, %d ns a slice",
@@ -49,14 +50,15 @@ func TestRunAgainstSchedulerWallTime(t *testing.T) {
 	}
 }
 
-// The slices of one process are those that erlang:trace tells of, each within the
-// trace's, and one more that was before the trace; its waits are the trace's too, and each
-// contains that of the trace: the VM calls erts_schedule, tells that the process goes out,
-// then that it comes in, and returns. With one scheduler, others have the processor
-// // meanwhile, or the operating system. A process that gives way by erlang:yield, as this one
-// does in the end, has no wait.
-func TestTurnsAgainstTrace(t *testing.T) {
-	vm := vmtest.Start(t, oneClock("+S", "1:1"))
+// The slices of one process equal those of erlang:trace, each within the trace's slice, and one
+// more that was before the trace. Its waits equal the trace's too, and each contains the trace's
+// wait: the VM calls erts_schedule, reports that the process goes out, then that it comes in, and
+// returns. With one scheduler, others have the processor meanwhile, or the operating system. A
+// process that yields by erlang:yield, as this one does at the end, has no wait.
+func TestTurnsAgainstTrace(t *testing.T) { onBoth(t, turnsAgainstTrace) }
+
+func turnsAgainstTrace(t *testing.T, otp erlang.OTP) {
+	vm := vmtest.StartOn(t, otp, oneClock("+S", "1:1"))
 	c, streamed := collected(t, vm, builtin(t, "run", bpf.GroupByPID), builtin(t, "run-wait", bpf.GroupByPID), builtin(t, "os-wait", ""))
 	a := vmLoad(t, c, vm, "turns", "[#{others=>3,rounds=>60000,cells=>1000}]")
 	instances := streamed()
@@ -88,7 +90,7 @@ func TestTurnsAgainstTrace(t *testing.T) {
 	all := slices.DeleteFunc(ofOutcome(instances, runOutcome), func(i bpf.Instance) bool { return i.End < first || i.Start > last })
 	others := slices.DeleteFunc(slices.Clone(all), func(i bpf.Instance) bool { return i.Process == process })
 	waited, running := sum(lengths(waits)), sum(lengths(others))
-	taken := overlap(gaps(all), ofThread(instances, thread(t, vm.PID(), "1_scheduler")))
+	taken := overlap(gaps(all), ofThread(instances, firstScheduler(t, vm.PID())))
 	t.Logf("%d waits, %d ns together, median longer by %d ns than the trace's; others ran %d ns in %d slices, the operating system took %d ns between slices",
 		len(waits), waited, median(longer), running, len(others), taken)
 	if rest := waited - running - taken; rest < 0 && -rest > taken || rest > waited/20 {
@@ -96,13 +98,13 @@ func TestTurnsAgainstTrace(t *testing.T) {
 	}
 }
 
-// A turn is what erlang:trace(running) tells of a process.
+// A turn is an event of erlang:trace(running).
 type turn struct {
 	in bool
 	at int64
 }
 
-// turns takes off all that is left.
+// turns takes all remaining ones.
 func (a *answer) turns() []turn {
 	var all []turn
 	for len(a.left) > 0 {
@@ -128,7 +130,7 @@ func ofOutcome(all []bpf.Instance, outcome int) []bpf.Instance {
 	return chosen(all, func(i bpf.Instance) bool { return i.Outcome == outcome })
 }
 
-// ofThread returns when a thread waited for a processor.
+// ofThread returns the intervals in which a thread waited for a processor.
 func ofThread(all []bpf.Instance, tid uint64) []interval {
 	var waits []interval
 	for _, i := range chosen(all, func(i bpf.Instance) bool { return i.Outcome == osWaitOutcome && i.ID == tid }) {
@@ -146,8 +148,8 @@ func gaps(instances []bpf.Instance) []interval {
 	return all
 }
 
-// overlap returns for how long both are. Those of each do not overlap each other, and are
-// in their order.
+// overlap returns the length of the intersection of two sets of intervals. The intervals of each
+// set are disjoint and in order.
 func overlap(a, b []interval) (total int64) {
 	for len(a) > 0 && len(b) > 0 {
 		total += max(0, min(a[0].to, b[0].to)-max(a[0].from, b[0].from))
@@ -160,14 +162,15 @@ func overlap(a, b []interval) (total int64) {
 	return total
 }
 
-// thread returns the id of a VM's thread of this name.
-func thread(t *testing.T, pid int, name string) uint64 {
+// firstScheduler returns the id of a VM's first scheduler thread, which has another name in OTP 27
+// than in OTP 25.
+func firstScheduler(t *testing.T, pid int) uint64 {
 	t.Helper()
 	for tid, comm := range tasks(t, pid) {
-		if comm == name {
+		if comm == "1_scheduler" || comm == "erts_sched_1" {
 			return uint64(tid)
 		}
 	}
-	t.Fatalf("no thread %s of %d", name, pid)
+	t.Fatalf("%d has no first scheduler", pid)
 	return 0
 }

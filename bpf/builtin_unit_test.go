@@ -2,6 +2,7 @@ package bpf_test
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -11,37 +12,47 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// What the built-in outcomes measure is compared here with what programs measure
-// themselves in the same run, with vm_load. Where one of the two lies within the other,
-// and the sources of the VM say which, that is asserted of every instance: it holds
-// however busy the machine is.
+// These tests compare the built-in outcomes with the measurements of programs in the same run, with
+// vm_load. If the VM's sources show that one of the two intervals lies within the other, the tests
+// assert that for every instance, because it holds on a busy machine too.
 
-// oneClock has the VM's monotonic time be that of the operating system, with another
-// zero: as a rule it is adjusted to run as fast as the wall time, and delays of the two
-// are not the same.
+// oneClock makes the VM's monotonic time equal to the operating system's, except for its zero. By
+// default the VM adjusts its time to the rate of wall time, and delays on the two clocks differ.
 func oneClock(args ...string) erlang.Options {
-	return erlang.Options{Args: append([]string{"+C", "multi_time_warp"}, args...)}
+	return erlang.Options{Carrier: erlang.Probes, Args: append([]string{"+C", "multi_time_warp"}, args...)}
 }
 
-// An interval is a part of what a program did, by its own clock.
+// onBoth runs a test on a VM with probes, and on VMs with stand-in functions.
+func onBoth(t *testing.T, test func(t *testing.T, otp erlang.OTP)) {
+	t.Run("probes", func(t *testing.T) { test(t, vmtest.Private(t)) })
+	onStock(t, test)
+}
+
+// onStock runs a test on each VM with stand-in functions.
+func onStock(t *testing.T, test func(t *testing.T, otp erlang.OTP)) {
+	for _, release := range vmtest.StockReleases() {
+		t.Run(fmt.Sprintf("stock %d", release), func(t *testing.T) { test(t, vmtest.Stock(t, release)) })
+	}
+}
+
+// An interval is a part of a program's run, by its own clock.
 type interval struct{ from, to int64 }
 
 func (i interval) length() int64 { return i.to - i.from }
 
-// An answer is what a function of vm_load returned: numbers, that are taken off it one by
-// one, in their order.
+// An answer is the result of a function of vm_load: numbers that are taken one by one, in order.
 type answer struct {
-	t    *testing.T
+	t    testing.TB
 	left []int64
 }
 
-func newAnswer(t *testing.T, term string) *answer {
+func newAnswer(t testing.TB, term string) *answer {
 	t.Helper()
 	return &answer{t, vmtest.Integers(t, term)}
 }
 
 // load calls a function of vm_load while the collector reads.
-func vmLoad(t *testing.T, c *vmtest.Collector, vm *erlang.VM, function, args string) *answer {
+func vmLoad(t testing.TB, c *vmtest.Collector, vm *erlang.VM, function, args string) *answer {
 	t.Helper()
 	return newAnswer(t, c.Call(vm, "vm_load", function, args))
 }
@@ -56,7 +67,7 @@ func (a *answer) number() int64 {
 	return n
 }
 
-// process takes off a pid: as [bpf.Instance] has it.
+// process takes a pid, in the form of [bpf.Instance].
 func (a *answer) process() uint64 {
 	node, number, serial := a.number(), a.number(), a.number()
 	return uint64(number | serial<<32 | node<<48)
@@ -64,7 +75,7 @@ func (a *answer) process() uint64 {
 
 func (a *answer) interval() interval { return interval{a.number(), a.number()} }
 
-// intervals takes off n of them.
+// intervals takes n intervals.
 func (a *answer) intervals(n int) []interval {
 	all := make([]interval, n)
 	for i := range all {
@@ -73,8 +84,8 @@ func (a *answer) intervals(n int) []interval {
 	return all
 }
 
-// collected collects outcomes of a VM, and streams all of their instances. The windows are
-// long, as the machine may be busy: what is read too late is lost.
+// collected collects outcomes of a VM, and streams all of their instances. The windows are long
+// because the machine may be busy, and counts that are read too late are lost.
 func collected(t *testing.T, vm *erlang.VM, outcomes ...bpf.Outcome) (*vmtest.Collector, func() []bpf.Instance) {
 	t.Helper()
 	for i := range outcomes {
@@ -120,8 +131,8 @@ func median(values []int64) int64 {
 	return sorted[len(sorted)/2]
 }
 
-// within checks that every instance is in the interval that the program measured of it,
-// as long as it at most, and returns by how much it is shorter.
+// within checks that every instance lies in the interval that the program measured for it, and
+// returns the differences of their lengths.
 func within(t *testing.T, instances []bpf.Instance, theirs []interval) []int64 {
 	t.Helper()
 	if len(instances) != len(theirs) {
@@ -138,7 +149,7 @@ func within(t *testing.T, instances []bpf.Instance, theirs []interval) []int64 {
 }
 
 // nothingLost checks that an outcome of a VM has no loss.
-func nothingLost(t *testing.T, c *vmtest.Collector, outcome int, vm *erlang.VM) {
+func nothingLost(t testing.TB, c *vmtest.Collector, outcome int, vm *erlang.VM) {
 	t.Helper()
 	n := c.Total(outcome, vm.PID())
 	if lost := n.ReadErrors + n.MapFull + n.RingFull + n.Cut; lost > 0 || n.Stray != (bpf.Counters{}) {

@@ -35,10 +35,10 @@ func builtins(t *testing.T, names ...string) []bpf.Outcome {
 	return outcomes
 }
 
-// Where the context ends while programs are loaded, Attach and Change load no further
-// program and leave everything as it was. They work when they are called again.
+// If the context ends while programs are loaded, Attach and Change load no further program and
+// leave everything as it was. They work when they are called again.
 func TestAttachIsStopped(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	errStopped := errors.New("stopped by the test")
 	stop := func(error) {}
 	loads := 0

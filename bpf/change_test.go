@@ -11,8 +11,8 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// change changes the collector at the beginning of a window soon, and returns when
-// that is.
+// change changes the collector at the beginning of a window soon, and returns the time of that
+// beginning.
 func change(t *testing.T, c *vmtest.Collector, window time.Duration, outcomes ...bpf.Outcome) int64 {
 	t.Helper()
 	const soon = int64(200 * time.Millisecond) // attaching takes some time
@@ -32,7 +32,7 @@ func settle(c *vmtest.Collector, from int64) { c.ReadTo(from) }
 // twice, and each is in the window of its end.
 func TestWindowsChange(t *testing.T) {
 	const n = 300_000
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	o := streamed(load(endless))
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{o}, RingBytes: 64 << 20})
 	c.Observe(vm)
@@ -69,12 +69,12 @@ func TestWindowsChange(t *testing.T) {
 	}
 }
 
-// A grid changes while spans flow and while some are open: what began before and
-// ends later is cut, also where it times out; all others are on the grid of their
-// window; and another outcome notices nothing.
+// A grid changes while spans flow and while some are open. Spans that began before and end later
+// are cut, even if they time out. All others are on the grid of their window, and another outcome
+// is unaffected.
 func TestGridChanges(t *testing.T) {
 	const n, kept, left = 200_000, 300, 50
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	other, before, after := named("other", 2*time.Second), named("load", 2*time.Second), named("load", time.Second)
 	after.Bins, after.BinWidth = 37, 50_000_000
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{other, before}})
@@ -102,7 +102,7 @@ func TestGridChanges(t *testing.T) {
 	if got.Starts != n+kept+left || got.Ends != n+kept || got.Successes+got.Cut != n+kept+left || got.Timeouts != 0 || got.Binned != got.Successes {
 		t.Errorf("%+v", got)
 	}
-	if got.Cut < kept+left || got.Cut > kept+left+4 { // one of each process that was under way
+	if got.Cut < kept+left || got.Cut > kept+left+4 { // the open span of each process
 		t.Errorf("%d were cut, want %d and what flowed", got.Cut, kept+left)
 	}
 	undisturbed := succeeded(1000)
@@ -124,11 +124,11 @@ func TestGridChanges(t *testing.T) {
 	}
 }
 
-// Spans that wait for their end in the hash map are found under what their outcome
-// was when they started, and counted once.
+// Spans that wait for their end in the hash map are found under the entry that their outcome had
+// when they started, and counted once.
 func TestGridChangesWithManyOpen(t *testing.T) {
 	const n = 40_000 // more than the table of recent spans has
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}, Window: int64(time.Second)})
 	c.Observe(vm)
 	emit(t, vm, "load", "start", 1, n)
@@ -144,10 +144,10 @@ func TestGridChangesWithManyOpen(t *testing.T) {
 	checkTotal(t, c, 0, vm.PID(), want)
 }
 
-// Outcomes come and go while others are counted on. One that has gone costs the VM
-// nothing when its windows are read; when it comes back, it is counted again.
+// Outcomes are added and removed while others continue to be counted. A removed outcome costs the
+// VM nothing once its windows are read. When it is added again, it is counted again.
 func TestOutcomesComeAndGo(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	a, b := named("a", time.Second), named("b", time.Second)
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{a}, Window: int64(150 * time.Millisecond)})
 	c.Observe(vm)
@@ -181,9 +181,9 @@ func TestOutcomesComeAndGo(t *testing.T) {
 	check(300, 30, [2]uint16{1, 1})
 }
 
-// Names that share a label come and go without the others being lost.
+// Names that share a label are added and removed without loss of the others.
 func TestChangesOnOneLabel(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	var outcomes []bpf.Outcome
 	for _, name := range sameLabel(8) {
 		outcomes = append(outcomes, named(name, 100*time.Millisecond))
@@ -209,16 +209,15 @@ func TestChangesOnOneLabel(t *testing.T) {
 	}
 }
 
-// Entries and cells of outcomes that have gone are used again, and what was counted
-// in them before does not show.
+// Entries and cells of removed outcomes are reused, and their earlier counts do not show.
 func TestRoomIsUsedAgain(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	with := func(bins int) bpf.Outcome {
 		return bpf.Outcome{Name: "load", DMax: int64(50 * time.Millisecond), BinWidth: int64(time.Millisecond), Bins: bins}
 	}
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{with(500)}})
 	c.Observe(vm)
-	const changes = 8 // there are cells for four
+	const changes = 8 // there are cells for four outcomes
 	total := uint64(0)
 	for i := range uint64(changes) {
 		c.Call(vm, "span_load", "run", spans(1, 50))
@@ -228,9 +227,9 @@ func TestRoomIsUsedAgain(t *testing.T) {
 	checkTotal(t, c, 0, vm.PID(), succeeded(total))
 }
 
-// What cannot be done says why, and leaves everything as it was.
+// An impossible change returns the reason, and leaves everything as it was.
 func TestChangeRefused(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	o := load(endless)
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{o}})
 	c.Observe(vm)
@@ -263,9 +262,9 @@ func TestChangeRefused(t *testing.T) {
 	checkTotal(t, c, 0, vm.PID(), succeeded(1000))
 }
 
-// An outcome whose death is a failure from now on has exits attached to.
+// When exits become failures of an outcome, programs are attached to exits.
 func TestExitFailsFromNowOn(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(time.Minute)}})
 	c.Observe(vm)
 	settle(c, change(t, c, 250*time.Millisecond, exitFails(load(time.Minute))))
@@ -276,7 +275,7 @@ func TestExitFailsFromNowOn(t *testing.T) {
 // A target that lacks what a new outcome needs is named, and the others are
 // observed all the same.
 func TestChangeWhereProbeIsMissing(t *testing.T) {
-	a, b := vmtest.Start(t, erlang.Options{}), vmtest.Start(t, erlang.Options{})
+	a, b := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes}), vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{named("a", endless)}})
 	target := vmtest.Target(t, a)
 	for i := range target.Probes {
@@ -303,11 +302,11 @@ func TestChangeWhereProbeIsMissing(t *testing.T) {
 	checkTotal(t, c, 1, b.PID(), succeeded(20))
 }
 
-// With StreamWorst, the worst of each window are streamed, and of a flood hardly
-// more; they really are the worst.
+// With StreamWorst, the worst instances of each window are streamed, and hardly more of a flood.
+// They really are the worst.
 func TestStreamWorst(t *testing.T) {
 	const n, timeouts = 100_000, 1000
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	worst := named("load", 100*time.Millisecond)
 	worst.Stream = bpf.StreamWorst
 	short := named("short", 100*time.Millisecond)

@@ -3,11 +3,9 @@ package bpf
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"sync"
-	"syscall"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -18,55 +16,55 @@ import (
 // MaxNameLen is the length in bytes of the longest outcome name.
 const MaxNameLen = 255
 
-// NamesPerLabel is how many outcomes can have names of the same [Label]: as many as
+// NamesPerLabel is the maximum number of outcomes with names of the same [Label]: the number that
 // the programs compare, see OUTCOMES_PER_LABEL in span.bpf.h.
 const NamesPerLabel = 8
 
 // ErrOptions is wrapped by the errors of [New] that the caller's options cause.
 var ErrOptions = errors.New("bad collector options")
 
-// ErrClosed says that a collector was used after it was closed.
+// ErrClosed means that a collector was used after it was closed.
 var ErrClosed = errors.New("collector is closed")
 
-// MaxWorst is how many of the worst instances of a VM and a window are streamed at
-// least of an outcome with [StreamWorst].
+// MaxWorst is the minimum number of the worst instances that are streamed for each VM and window of
+// an outcome with [StreamWorst].
 const MaxWorst = len(kernelWorst{}.Ranks)
 
-// Windows is how many windows have room at one time. A window is read before it
-// has been over for Windows - 1 others; see [Collector.Skip].
+// Windows is the number of windows that have room at one time. A window must be read before Windows
+// - 1 later ones have ended; see [Collector.Skip].
 const Windows = windows
 
-// An Outcome is a kind of span to count or, with a Rule, what events of the VM's own
-// probes are the starts and ends of.
+// An Outcome is a kind of span to count or, with a Rule, a kind of instance that begins and ends
+// with events of the VM's own probes.
 type Outcome struct {
-	Name     string // as the wrapper sends it: 1 to MaxNameLen bytes, no NUL; with a Rule any such name
+	Name     string // name that the wrapper sends: 1 to MaxNameLen bytes, no NUL; with a Rule any such name
 	DMax     int64  // nanoseconds, at least 1
 	BinWidth int64  // nanoseconds, at least 1
 	Bins     int    // at least 1; delays beyond the last bin count in the last bin
 
-	Stream    Streaming // which instances [Collector.Drain] passes on
-	ExitFails bool      // the exit of the process that started a span is a failure, not a timeout in the end
+	Stream    Streaming // selects the instances that [Collector.Drain] passes on
+	ExitFails bool      // the exit of the process that started a span is a failure instead of a timeout
 
-	// Rule says which events start and end an instance; nil for spans. It is not
-	// changed as long as the collector is there.
+	// Rule defines the events that start and end an instance; nil for spans. The caller must not
+	// change it while the collector exists.
 	Rule *dtrace.Rule
 
-	// Explain has the events of the processes that take part in open instances recorded,
-	// for [Collector.Events]. Spans only.
+	// Explain records the events of processes that take part in open instances, for
+	// [Collector.Events]. Spans only.
 	Explain bool
 
-	// Group is what instances are counted by besides: [GroupByPID], [GroupByMFA] or, with
-	// a Rule, an argument of its starts; "" for nothing.
+	// Group is the property that also groups instances: [GroupByPID], [GroupByMFA] or, with a Rule,
+	// an argument of its starts; "" for no groups.
 	Group string
 
-	// Accounts has groups have more: of instances that end in the order of their starts
-	// [Group.Starts], and of slices of schedulers, which are between process-in and process-out,
-	// Processor and Dirty. The latter needs the tracepoints of the kernel's scheduler.
+	// Accounts requests further figures of groups: [Group.Starts] for instances that end in the
+	// order of their starts; Processor and Dirty for slices of schedulers, which last from
+	// process-in to process-out. The latter two need the tracepoints of the kernel's scheduler.
 	Accounts bool
 }
 
-// ID returns what tells an outcome from others of a collector: its name, and whether it
-// is one of spans.
+// ID returns the identity of the outcome in a collector: its name, and whether it is an outcome of
+// spans.
 func (o Outcome) ID() string {
 	if o.Rule != nil {
 		return RuleID(o.Name)
@@ -77,50 +75,48 @@ func (o Outcome) ID() string {
 // RuleID returns the ID of an outcome with a rule. No name of spans has a NUL.
 func RuleID(name string) string { return "\x00" + name }
 
-// Streaming says which instances of an outcome are streamed.
+// Streaming selects the instances of an outcome that are streamed.
 type Streaming uint8
 
-// Instances to stream, each more than the one before.
+// The selections, each larger than the one before.
 const (
 	StreamNone  Streaming = iota
-	StreamWorst           // the MaxWorst worst of each VM and window at least
+	StreamWorst           // at least the MaxWorst worst of each VM and window
 	StreamAll
 )
 
-// Options describe what a [Collector] counts at first, and the room it has.
+// Options describe the first outcomes of a [Collector], and its capacity.
 type Options struct {
 	Outcomes []Outcome
 
-	// Start is where window 0 begins and Window how long each is, both in
-	// nanoseconds of CLOCK_MONOTONIC. Spans that start before Start are not
-	// counted.
+	// Start is the beginning of window 0, and Window the length of each window, both in nanoseconds
+	// of CLOCK_MONOTONIC. Spans that start before Start are not counted.
 	Start, Window int64
 
-	// Discover has the collector attach to every label and note the names of spans
-	// that are those of no outcome, see [Collector.Discovered]. Their spans are not
-	// counted.
+	// Discover makes the collector attach to every label and record the names of spans that belong
+	// to no outcome, see [Collector.Discovered]. It does not count their spans.
 	Discover bool
 
-	// Explain has everything ready from the beginning for outcomes with Explain that come
-	// later: the log, and what fills it. Without it there is a log if there is any such
-	// outcome at first, and otherwise [Collector.Change] has no room for one.
+	// Explain prepares the log, and the programs that fill it, for later outcomes with Explain.
+	// Without it there is a log only if there is such an outcome at first, and otherwise
+	// [Collector.Change] has no room for one.
 	Explain bool
 
-	VMs       int // Erlang VMs that can be told apart at one time; 0: 8
-	OpenSpans int // instances that can be open at one time; 0: 131072, about 20 MiB
-	Queues    int // keys of instances that end in the order of their starts; 0: 524288. They take memory only as they come
-	Groups    int // that there is room for at one time; 0: 16384. They take memory only as they come
-	Exits     int // process exits between two sweeps; 0: 131072. They take memory only as they come
+	VMs       int // maximum number of Erlang VMs with a slot at one time; 0: 8
+	OpenSpans int // maximum number of open instances; 0: 131072, about 20 MiB
+	Queues    int // keys of instances that end in the order of their starts; 0: 524288. Memory is allocated on use
+	Groups    int // maximum number at one time; 0: 16384. Memory is allocated on use
+	Exits     int // process exits between two sweeps; 0: 131072. Memory is allocated on use
 	RingBytes int // of the ring buffer, a power of two; 0: 4 MiB
 
-	// Of outcomes with Explain: how many events the log has room for, 64 bytes each, if
-	// there is one; 0: 262144. And how many processes can take
-	// part in open instances at one time; 0: 16384. They take memory only as they come.
+	// For outcomes with Explain: the capacity of the log in events of 64 bytes, if there is a log;
+	// 0: 262144. And the maximum number of processes that take part in open instances at one time;
+	// 0: 16384. Memory is allocated on use.
 	Events, Watched int
 
-	// Progress, where it is not nil, is called while programs are loaded to be attached,
-	// with how many of them are. That may take seconds. One call is over when the next one
-	// begins; they come from other goroutines than the one that attaches.
+	// Progress, if not nil, is called while programs are loaded for attaching, which may take
+	// seconds, with the number of loaded programs. The calls do not overlap. They come from other
+	// goroutines than the one that attaches.
 	Progress func(loaded, all int)
 }
 
@@ -141,7 +137,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// check says what is wrong with a start of windows, their length, and outcomes.
+// check checks the start and the length of windows, and outcomes.
 func check(start, window int64, outcomes []Outcome) error {
 	if window <= 0 || start <= 0 {
 		return fmt.Errorf("%w: start %d ns, window %d ns", ErrOptions, start, window)
@@ -195,55 +191,57 @@ type Collector struct {
 	targets  []*Attachment
 	traces   map[int][]link.Link // at the kernel's tracepoints, by entry or detailTrace
 
-	plans   []plan         // the one that holds, and the one after it once there is one
-	era     int            // which one of the clock's the first of them has
+	plans   []plan         // the current one, and the next one if there is one
+	era     int            // which of the clock's plans the first of them is
 	oldest  uint64         // number of the oldest window that is not read
 	entries []entry        // by index in the map outcomes
-	arena   arena          // of the cells that no entry has
-	rules   uint32         // entries that had rules so far
-	numbers map[string]int // of IDs; what the outcomes are called in counts
+	arena   arena          // free cells
+	rules   uint32         // number of entries with rules so far
+	numbers map[string]int // numbers of IDs, which identify outcomes in counts
 
 	discovered []int // names that were passed on, by slot
 
-	sweptQueues int64 // when queues were last swept
+	sweptQueues int64 // time when queues were last swept
 
 	crowded   bool           // all slots were taken at some time
 	wasCrowd  bool           // VMs without a slot did something before the last reading
-	displaced []displacement // slots that are handed over, in the order of their times
-	since     map[int]int64  // from when on all that happens in a VM is in its slot, by pid; 0: always
+	displaced []displacement // slots that are being handed over, in order of time
+	since     map[int]int64  // time from which everything in a VM is counted in its slot, by pid; 0: always
 
-	vmHits map[int]uint64 // see VMHits
-	read   []uint64       // what was read of each cell before, summed over stripes
-	counts []Counts       // reused by each read
+	vmHits    map[int]uint64    // see VMHits
+	userHits  map[int]uint64    // see UserHits
+	crowdRuns map[uint32]uint64 // that were read, by user
+	read      []uint64          // previous value of each cell, summed over stripes
+	counts    []Counts          // reused by each read
 
 	groups    groupReader
-	functions map[uint64]string // that groups are, beside what the programs have read
+	functions map[uint64]string // functions of groups, in addition to those that the programs read
 
 	ring stream
 	log  eventLog
 }
 
-// Room in maps that is not worth an option.
+// Sizes of maps that are not options.
 const (
-	armingMost  = 1 << 13 // keys that are armed at a time; the least recent go first
+	armingMost  = 1 << 13 // armed keys at a time; the least recent is evicted first
 	textsMost   = 1 << 13 // texts that groups have
-	threadsMost = 1 << 14 // of VMs; the least recent go first
-	spawnedMost = 1 << 17 // processes of which the function is known; the least recent go first
-	bornMost    = 1 << 13 // processes of which the function is to be found out
-	runnersMost = 1 << 12 // threads of schedulers; the least recent go first
+	threadsMost = 1 << 14 // of VMs; the least recent is evicted first
+	spawnedMost = 1 << 17 // processes with a known function; the least recent is evicted first
+	bornMost    = 1 << 13 // processes whose function must be determined
+	runnersMost = 1 << 12 // threads of schedulers; the least recent is evicted first
 )
 
-// fixed are the constants that every program is loaded with.
+// fixed contains the constants of every program.
 type fixed struct {
 	stripeMask, stripeCells, vmSlots uint32
 	logMask                          uint32
-	pidnsDev, pidnsIno               uint64
+	namespace                        namespaceNamespacePlaces
 	discover                         bool
 }
 
-// New creates the kernel's maps for the outcomes, with room for later ones.
-// Nothing is attached yet. The caller closes the collector. The error wraps
-// [ErrPermission], [ErrKernel] or [ErrOptions] where it is for that reason.
+// New creates the kernel's maps for the outcomes, with room for later ones. It attaches nothing.
+// The caller closes the collector. The error wraps [ErrPermission], [ErrKernel] or [ErrOptions] if
+// that is the reason.
 func New(opts Options) (*Collector, error) {
 	opts = opts.withDefaults()
 	if err := check(opts.Start, opts.Window, opts.Outcomes); err != nil {
@@ -270,6 +268,8 @@ func New(opts Options) (*Collector, error) {
 		functions: make(map[uint64]string),
 		read:      make([]uint64, l.stripeCells),
 		vmHits:    make(map[int]uint64),
+		userHits:  make(map[int]uint64),
+		crowdRuns: make(map[uint32]uint64),
 		since:     make(map[int]int64),
 		fixed: fixed{
 			stripeMask:  uint32(l.stripes - 1),
@@ -278,15 +278,15 @@ func New(opts Options) (*Collector, error) {
 			discover:    opts.Discover,
 		},
 	}
-	if c.fixed.pidnsDev, c.fixed.pidnsIno, err = pidNamespace(); err != nil {
+	if c.fixed.namespace, err = ownNamespace(); err != nil {
 		return nil, err
 	}
 	if err := c.load(); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	c.groups.texts = textReader{seen: c.maps.TextsSeen}
+	c.groups.texts = textReader{seen: c.maps.TextsSeen, parts: c.maps.TextParts}
 	if c.hasLog() {
-		c.log.open(c.memory.records, c.memory.heads, textReader{seen: c.maps.TextsSeen})
+		c.log.open(c.memory.records, c.memory.heads, textReader{seen: c.maps.TextsSeen, parts: c.maps.TextParts})
 	}
 	return c, nil
 }
@@ -310,6 +310,7 @@ func (c *Collector) load() error {
 		kernelMapGroups:    c.opts.Groups,
 		kernelMapRests:     len(c.entries) * c.layout.slots * windows, // there is always room
 		kernelMapTextsSeen: textsMost,
+		kernelMapTextParts: textsMost,
 		kernelMapSpawned:   spawnedMost,
 		kernelMapBorn:      bornMost,
 		kernelMapThreads:   threadsMost,
@@ -356,8 +357,7 @@ func (c *Collector) load() error {
 	return err
 }
 
-// Close detaches everything and frees the maps. The kernel takes the VMs'
-// semaphores down with it.
+// Close detaches everything and frees the maps. The kernel then decrements the VMs' semaphores.
 func (c *Collector) Close() error {
 	err := c.ring.close()
 	c.log.close()
@@ -383,27 +383,4 @@ func (c *Collector) Close() error {
 	}
 	errs = append(errs, c.memory.close(), c.maps.Close())
 	return errors.Join(errs...)
-}
-
-// InHostPIDs reports whether this process is in the pid namespace of the host. Where it is
-// not, processes that it cannot see may run the executables that it attaches to.
-func InHostPIDs() (bool, error) {
-	dev, ino, err := pidNamespace()
-	return dev == 0 && ino == 0, err
-}
-
-// pidNamespace identifies our pid namespace for the programs; zeros for the
-// initial one, whose pids they get more cheaply.
-func pidNamespace() (dev, ino uint64, err error) {
-	const initial = 0xEFFFFFFC // PROC_PID_INIT_INO, linux/proc_ns.h
-
-	info, err := os.Stat("/proc/self/ns/pid")
-	if err != nil {
-		return 0, 0, fmt.Errorf("find the pid namespace: %w", err)
-	}
-	st := info.Sys().(*syscall.Stat_t)
-	if st.Ino == initial {
-		return 0, 0, nil
-	}
-	return st.Dev, st.Ino, nil
 }

@@ -16,36 +16,35 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// trap does nothing, at a nop that a uprobe can be set to.
+// trap is a function that begins with a nop, to which a uprobe can be attached.
 func trap()
 
 // trapAddress returns the address of trap's first instruction.
 func trapAddress() uintptr
 
-// trapStepped does nothing, at an instruction that the kernel has to single-step.
+// trapStepped is a function that begins with an instruction that the kernel must single-step.
 func trapStepped()
 
 // trapSteppedAddress returns the address of trapStepped's first instruction.
 func trapSteppedAddress() uintptr
 
-// Traps are what it costs on this machine to get into the kernel and back at a probe, an
-// empty program included.
+// Traps are the costs on this machine of entering the kernel and returning at a probe, including an
+// empty program.
 type Traps struct {
 	Probe   time.Duration // at a nop, or another instruction that the kernel emulates
-	Return  time.Duration // where a function returns; its entry, where the kernel comes in first, included
-	Stepped time.Duration // at an instruction that the kernel has to single-step
+	Return  time.Duration // at the return of a function, including its entry, where the kernel also intervenes
+	Stepped time.Duration // at an instruction that the kernel must single-step
 }
 
-// Cost returns what hits cost together, beside the programs.
+// Cost returns the cost of hits, without the programs.
 func (t Traps) Cost(h Hits) time.Duration {
 	return time.Duration(h.All-min(h.Traced, h.All))*t.Probe +
 		time.Duration(h.Returns)*max(t.Return-t.Probe, 0) +
 		time.Duration(h.Stepped)*max(t.Stepped-t.Probe, 0)
 }
 
-// MeasureTraps measures what traps cost. It sets probes in the calling process, never
-// in a VM, hits them some thousand times, and takes the medians of several rounds. It takes
-// some 100 ms.
+// MeasureTraps measures the cost of traps. It sets probes in the calling process, never in a VM,
+// hits them some thousand times, and takes the medians of several rounds. It takes some 100 ms.
 func MeasureTraps() (Traps, error) {
 	var t Traps
 	for _, m := range []struct {
@@ -75,7 +74,7 @@ func MeasureTraps() (Traps, error) {
 	return t, nil
 }
 
-// timeCalls returns the median over rounds of what a call takes.
+// timeCalls returns the median duration of a call over rounds.
 func timeCalls(call func(), calls int) time.Duration {
 	const rounds = 9
 
@@ -90,13 +89,13 @@ func timeCalls(call func(), calls int) time.Duration {
 	return median(took[:])
 }
 
-// AttachEmpty attaches a program that returns at once to a site in a process, to
-// measure what a probe costs by itself. The returned function ends that.
+// AttachEmpty attaches a program that returns at once to a site in a process, to measure the cost
+// of a probe itself. The returned function detaches it.
 func AttachEmpty(path string, site usdt.Site, pid int) (detach func() error, err error) {
 	return attachEmpty(path, site, pid, false)
 }
 
-// attachEmpty is AttachEmpty, or the same where a function returns that begins at the site.
+// attachEmpty is AttachEmpty, or the same at the return of the function that begins at the site.
 func attachEmpty(path string, site usdt.Site, pid int, atReturn bool) (detach func() error, err error) {
 	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type:         ebpf.Kprobe,
@@ -148,9 +147,9 @@ func ownFileOffset(address uint64) (uint64, error) {
 	return 0, errors.Join(lines.Err(), fmt.Errorf("address %#x is not mapped", address))
 }
 
-// MeasurePrograms has the kernel account for the time in eBPF programs until the
-// returned closer is closed. The accounting itself costs some tens of
-// nanoseconds a hit, so it is meant for a window now and then.
+// MeasurePrograms makes the kernel account for the time in eBPF programs until the returned closer
+// is closed. The accounting itself costs some tens of nanoseconds a hit, so it is meant for a
+// window now and then.
 func (c *Collector) MeasurePrograms() (io.Closer, error) {
 	closer, err := ebpf.EnableStats(statsRunTime)
 	if err != nil {
@@ -162,8 +161,8 @@ func (c *Collector) MeasurePrograms() (io.Closer, error) {
 // statsRunTime is BPF_STATS_RUN_TIME of linux/bpf.h.
 const statsRunTime = 0
 
-// ProgramTime returns how often the collector's programs ran while they were
-// measured, and for how long in all.
+// ProgramTime returns the number of runs of the collector's programs while they were measured, and
+// their total time.
 func (c *Collector) ProgramTime() (runs uint64, total time.Duration, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// The costs of hits are measured on probes of our own, which are then off again. An
-// instruction that is stepped over, and a return, cost more.
+// The costs of hits are measured on probes of our own, which are then removed. A single-stepped
+// instruction and a return cost more.
 func TestMeasureTraps(t *testing.T) {
 	vmtest.NeedEBPF(t)
 	for range 2 {
@@ -45,12 +45,12 @@ func TestTrapsCost(t *testing.T) {
 	}
 }
 
-// What hits cost is known for each site: functions that stand in for probes are not entered
-// at an instruction that is stepped over, even where they begin with one, and programs say
-// where they run.
+// The cost of hits is known for each site: the probe at a stand-in function is not at a
+// single-stepped instruction even if the function begins with one, and programs count their kind of
+// site.
 func TestKindsOfHits(t *testing.T) {
 	vmtest.OnEach(t, func(t *testing.T, otp erlang.OTP) {
-		vm := vmtest.StartOn(t, otp, erlang.Options{})
+		vm := vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Probes})
 		hits := func(change func(*bpf.Target), outcomes ...bpf.Outcome) bpf.Hits {
 			c := vmtest.NewCollector(t, bpf.Options{Outcomes: outcomes})
 			target := vmtest.Target(t, vm)
@@ -80,7 +80,7 @@ func TestKindsOfHits(t *testing.T) {
 		stepped := hits(func(target *bpf.Target) {
 			for i, p := range target.Probes {
 				if p.Name == "process__out" {
-					target.Probes[i].Sites[0].Stepped = true // as if it were
+					target.Probes[i].Sites[0].Stepped = true // as if it were one
 				}
 			}
 		}, builtin(t, "run", ""))

@@ -15,19 +15,20 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/internal/monotonic"
 )
 
-// grid is where the windows of fake collectors begin, and how long they are.
+// grid has the beginning and the length of the windows of fake collectors.
 const gridStart, gridWindow = 1_000, 100
 
-// counted is an outcome without probes: a fake collector knows those with rules only, as
-// the others are on labels in a map of the kernel.
+// counted returns an outcome without probes. A fake collector only supports outcomes with rules,
+// because the others are on labels in a map of the kernel.
 func counted(name string, bins int) Outcome {
 	return Outcome{Name: name, DMax: 50, BinWidth: 10, Bins: bins, Rule: new(dtrace.Rule)}
 }
 
-// fakeCollector is a collector with memory of our own in place of the kernel's maps: the
-// test counts as the programs do.
+// fakeCollector returns a collector with ordinary memory instead of the kernel's maps: the test
+// counts like the programs.
 func fakeCollector(t rapid.TB, spare int, outcomes ...Outcome) *Collector {
 	const vms, stripes = 2, 2
 	l := layout{slots: vms + 1, stripes: stripes, stripeCells: others + vms + 1}
@@ -46,6 +47,7 @@ func fakeCollector(t rapid.TB, spare int, outcomes ...Outcome) *Collector {
 		read:     make([]uint64, l.stripeCells),
 		programs: make(map[variant]loaded),
 		vmHits:   make(map[int]uint64),
+		userHits: make(map[int]uint64),
 		since:    make(map[int]int64),
 
 		discovered: make([]int, l.slots),
@@ -77,13 +79,13 @@ func fields(c Counters) []uint64 {
 	}
 }
 
-// Whatever is counted, in whichever stripe, is read once: in its window, or as stray.
+// Every count in any stripe is read once: in its window, or as stray.
 func TestCountsAreReadOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		outcomes := []Outcome{counted("a", 3), counted("b", 5)}
 		c := fakeCollector(t, 0, outcomes...)
 		type place struct{ entry, slot, row int }
-		waiting := map[place][]uint64{} // what was counted and not read, columns and then bins
+		waiting := map[place][]uint64{} // unread counts: columns and then bins
 		at := func(p place) []uint64 {
 			if waiting[p] == nil {
 				waiting[p] = make([]uint64, columns+outcomes[p.entry].Bins)
@@ -93,13 +95,13 @@ func TestCountsAreReadOnce(t *testing.T) {
 		slots := 1
 		for n := range uint64(20) {
 			if rapid.IntRange(0, 5).Draw(t, "another VM") == 0 && slots == 1 {
-				c.memory.slotPIDs[1], slots = 102, 3 // and those that find no slot
+				c.memory.slotPIDs[1], slots = 102, 3 // and VMs without a slot
 			}
 			for range rapid.IntRange(0, 10).Draw(t, "events") {
 				p := place{rapid.IntRange(0, 1).Draw(t, "outcome"), rapid.IntRange(0, slots-1).Draw(t, "slot"), rapid.IntRange(0, windows).Draw(t, "row")}
 				k := rapid.IntRange(0, columns+outcomes[p.entry].Bins-1).Draw(t, "column")
 				amount := rapid.Uint64Range(1, 9).Draw(t, "amount")
-				if k >= columns { // bins are those of successes
+				if k >= columns { // bins count successes
 					c.count(0, p.entry, p.slot, p.row, int(kernelColumnSUCCESSES), amount)
 					at(p)[kernelColumnSUCCESSES] += amount
 				}
@@ -152,7 +154,7 @@ func TestCountsAreReadOnce(t *testing.T) {
 	})
 }
 
-// What belongs to no outcome is read once too.
+// Counts without an outcome are read once too.
 func TestOthersAreReadOnce(t *testing.T) {
 	c := fakeCollector(t, 0, counted("a", 1))
 	for i := range c.layout.ofOutcomes().first {
@@ -167,7 +169,7 @@ func TestOthersAreReadOnce(t *testing.T) {
 			t.Errorf("%+v, error %v, want %+v", got, err, want)
 		}
 	}
-	for _, want := range []map[int]uint64{{101: 108}, {}} { // the other slots are of no VM
+	for _, want := range []map[int]uint64{{101: 108}, {}} { // the other slots have no VM
 		if got := c.VMHits(); !maps.Equal(got, want) {
 			t.Errorf("hits of VMs %v, want %v", got, want)
 		}
@@ -205,7 +207,7 @@ func TestSkip(t *testing.T) {
 	}
 }
 
-// Counters are added one by one, and what is given up leaves nothing but their sum.
+// Counters are added one by one. If they are given up, only their sum remains.
 func TestCounters(t *testing.T) {
 	var a, b [columns]uint64
 	var sum []uint64
@@ -227,11 +229,11 @@ func TestCounters(t *testing.T) {
 	}
 }
 
-// later is a time that no change of a test is late for.
+// later is a time for which no change of a test is too late.
 const later = math.MaxInt64 / 2 / gridWindow * gridWindow
 
-// A change holds from its window on, under a number that goes on. Windows before it are
-// read as they were, and what is given up counts as such.
+// A change holds from its window on, and the numbers of windows continue. Earlier windows are read
+// unchanged, and given-up counts are marked as such.
 func TestChangeOfPlans(t *testing.T) {
 	a, b := counted("a", 3), counted("b", 2)
 	c := fakeCollector(t, 2, a, b)
@@ -273,7 +275,7 @@ func TestChangeOfPlans(t *testing.T) {
 	if id := c.ID(3); id != "" {
 		t.Errorf("number 3 is that of %q", id)
 	}
-	// Entries: a as it was, b, a as it is now, c.
+	// Entries: the old a, b, the new a, c.
 	for i, want := range []struct{ since, until uint64 }{{gridStart, at}, {gridStart, forever}, {at, forever}, {at, forever}} {
 		if o := c.memory.outcomes[i]; o.SinceNs != want.since || o.UntilNs != want.until {
 			t.Errorf("entry %d is from %d to %d, want %+v", i, o.SinceNs, o.UntilNs, want)
@@ -302,7 +304,7 @@ func TestChangeOfPlans(t *testing.T) {
 		t.Errorf("before the change: %s, want %s", got, want)
 	}
 	read(first - 1)
-	// The first entry is of what the outcome was before: what ends of it is given up.
+	// The first entry belongs to the old outcome: its ends are given up.
 	if got, want := read(first), "1: 2+0/2 0: 3+1/4 2: 4+0/4 "; got != want {
 		t.Errorf("after the change: %s, want %s", got, want)
 	}
@@ -311,8 +313,8 @@ func TestChangeOfPlans(t *testing.T) {
 	}
 }
 
-// An entry is free again when nothing that it counts can be open in a window that is not
-// read: dMax after its end, and not before.
+// An entry is free again when none of its instances can be open in an unread window: dMax after its
+// end, and not before.
 func TestEntriesAreFreed(t *testing.T) {
 	a, b := counted("a", 3), counted("b", 2)
 	a.DMax = 3 * gridWindow
@@ -328,8 +330,8 @@ func TestEntriesAreFreed(t *testing.T) {
 		if _, _, err := c.Read(n); err != nil {
 			t.Fatal(err)
 		}
-		// What started before the end can end 3 windows later, at the first instant of window
-		// first+3: it is free when that is read.
+		// Instances that started before the end can end 3 windows later, at the first instant of
+		// window first+3. The entry is free when that window is read.
 		freed := n >= first+3
 		o := c.memory.outcomes[0]
 		if c.entries[0].used == freed || freed != (o.SinceNs == forever) || freed && (o.Label != noLabel || o.Flags != 0) {
@@ -340,7 +342,7 @@ func TestEntriesAreFreed(t *testing.T) {
 	if len(c.arena.free) != 2 || c.arena.free[0] != cells || c.arena.free[1] != room[0] {
 		t.Errorf("free are %+v, want %+v and %+v", c.arena.free, cells, room)
 	}
-	// Its cells are not empty, but what is in them is counted as read.
+	// Its cells are not empty, but their contents count as read.
 	c.memory.cells[c.layout.ofOutcomes().first] = 5
 	next := uint64(first + 6)
 	if _, err := c.Change(t.Context(), at+7*gridWindow, gridWindow, []Outcome{a, b}); err != nil {
@@ -353,7 +355,7 @@ func TestEntriesAreFreed(t *testing.T) {
 	}
 }
 
-// What ends of an outcome that was replaced is given up, also where it is the first.
+// Ends of a replaced outcome are given up, also if it is the first.
 func TestFirstIsReplaced(t *testing.T) {
 	a := counted("a", 3)
 	c := fakeCollector(t, 1, a)
@@ -372,7 +374,7 @@ func TestFirstIsReplaced(t *testing.T) {
 	}
 }
 
-// Something is explained where it may be, or an outcome of a plan is.
+// Explains is true if explanations are possible, or if an outcome of a plan is explained.
 func TestExplains(t *testing.T) {
 	c := fakeCollector(t, 0, counted("a", 1))
 	check := func(want bool, flags uint32) {
@@ -394,20 +396,20 @@ func TestExplains(t *testing.T) {
 	}
 	check(true, flagExplain)
 	next.outcomes = []Outcome{c.plans[0].outcomes[0]}
-	if err := c.publish(next, nil); err != nil { // what was explained still is
+	if err := c.publish(next, nil); err != nil { // the earlier plan is still explained
 		t.Fatal(err)
 	}
 	check(true, flagExplain)
 }
 
-// Texts that conditions can name are as long as those that the programs read.
+// The texts of conditions can be as long as those that the programs read.
 func TestGroupsHaveLongTexts(t *testing.T) {
 	if textMost != dtrace.MaxText {
 		t.Errorf("%d bytes, want %d", textMost, dtrace.MaxText)
 	}
 }
 
-// Counting goes on without a gap where a plan changes only the details of an outcome. Until the
+// Counting continues without a gap if a plan changes only the details of an outcome. Until the
 // windows before the change are read, the programs deliver the details of both plans.
 func TestDetailsChange(t *testing.T) {
 	a := counted("a", 3)
@@ -477,7 +479,54 @@ func TestRefusedChanges(t *testing.T) {
 	}
 }
 
-// A target that lacks what a change needs is named, and the change holds all the same.
+// The first plan of a collector can be moved until it begins.
+func TestBegin(t *testing.T) {
+	const unknown = math.MaxInt64 / 2
+	waiting := func() *Collector {
+		c := fakeCollector(t, 0, counted("a", 1), counted("b", 1))
+		c.plans[0].from = unknown
+		c.writeEra(c.era, c.plans[0])
+		return c
+	}
+	begins := func(c *Collector) []uint64 {
+		return []uint64{c.memory.clock.Eras[0].FromNs, c.memory.outcomes[0].SinceNs, c.memory.outcomes[1].SinceNs, uint64(c.plans[0].from)}
+	}
+	for name, test := range map[string]struct {
+		start  func() int64
+		change func(*Collector)
+		want   error
+	}{
+		"in time":       {func() int64 { return later }, func(*Collector) {}, nil},
+		"past":          {func() int64 { return gridStart }, func(*Collector) {}, ErrLate},
+		"almost there":  {func() int64 { return monotonic.Now() + margin - 1 }, func(*Collector) {}, ErrLate},
+		"it has begun":  {func() int64 { return later }, func(c *Collector) { c.plans[0].from = gridStart }, ErrOptions},
+		"it is changed": {func() int64 { return later }, func(c *Collector) { c.plans = append(c.plans, c.plans[0]) }, ErrOptions},
+		"it is closed":  {func() int64 { return later }, func(c *Collector) { c.closed = true }, ErrClosed},
+	} {
+		c := waiting()
+		test.change(c)
+		before := begins(c)
+		if err := c.Begin(test.start()); !errors.Is(err, test.want) {
+			t.Errorf("%s: error %v, want %v", name, err, test.want)
+		}
+		want := before
+		if test.want == nil {
+			want = []uint64{later, later, later, later}
+		}
+		if got := begins(c); !slices.Equal(got, want) {
+			t.Errorf("%s: it begins at %v, want %v", name, got, want)
+		}
+	}
+	c := waiting()
+	if err := c.Begin(gridStart); !errors.Is(err, ErrLate) {
+		t.Fatal(err)
+	}
+	if err := c.Begin(later); err != nil || c.plans[0].from != later {
+		t.Errorf("a later time after one that was past: %v, from %d", err, c.plans[0].from)
+	}
+}
+
+// A target that lacks something for a change is named, and the change takes effect nevertheless.
 func TestChangeNamesWhatIsMissing(t *testing.T) {
 	send, ok := dtrace.Lookup("message-send")
 	if !ok {
@@ -493,7 +542,7 @@ func TestChangeNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
-// Nothing starts after the end, and what has ended stays as it was.
+// No instance starts after the end, and ended entries stay unchanged.
 func TestEnd(t *testing.T) {
 	c := fakeCollector(t, 0, counted("a", 1), counted("b", 1))
 	for _, from := range []int64{5_000, 6_000} {
@@ -508,7 +557,7 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// The entry that the programs read of an outcome has what the plan asks for.
+// The programs' entry of an outcome has the plan's settings.
 func TestLink(t *testing.T) {
 	a, b := counted("größe", 3), counted("b", 2)
 	b.Stream, b.Group, b.ExitFails = StreamWorst, GroupByMFA, true
@@ -529,7 +578,7 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// Flags are those of count.bpf.h.
+// Flags equal those of count.bpf.h.
 func TestFlags(t *testing.T) {
 	event := func(name string) dtrace.Expr { return dtrace.Expr{{Probe: dtrace.Probe{Name: name}}} }
 	receive := event("message__receive")
@@ -551,7 +600,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// A collector that is closed does nothing.
+// A closed collector does nothing.
 func TestNothingAfterClose(t *testing.T) {
 	c := fakeCollector(t, 0, counted("a", 1))
 	c.closed = true
@@ -574,8 +623,7 @@ func TestNothingAfterClose(t *testing.T) {
 	}
 }
 
-// Names that were seen are passed on once, up to one that is being written; those without
-// room are counted.
+// Seen names are passed on once, up to one that is being written. Names without room are counted.
 func TestDiscoveredNames(t *testing.T) {
 	c := fakeCollector(t, 0)
 	const slot = 1 // the names of each have their own place
@@ -622,7 +670,7 @@ func TestDiscoveredNames(t *testing.T) {
 	}
 }
 
-// A group is a process, a text, or what found no place among these.
+// A group is a process, a text, or the rest without room.
 func TestGroups(t *testing.T) {
 	c := fakeCollector(t, 0)
 	c.functions = map[uint64]string{isText | 5: "lists:seq/2"}

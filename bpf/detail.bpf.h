@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 
-/* What happens to processes that are watched: each program logs one kind of event. Where
- * nobody is watched it returns at once. */
+/* Logs the events of watched processes. Each program logs one kind of event, and returns at once if
+ * no process is watched. */
 
 #ifndef DETAIL_BPF_H
 #define DETAIL_BPF_H
@@ -18,6 +18,7 @@
 #include "pid.bpf.h"
 #include "rule.bpf.h"
 #include "stack.bpf.h"
+#include "unseen.bpf.h"
 #include "watch.bpf.h"
 
 struct detail {
@@ -26,7 +27,7 @@ struct detail {
 	__u32 tables; /* of the VM, see term_tables */
 };
 
-/* False where there is nothing to do. */
+/* Begins an event. Returns false if no process of the VM is watched. */
 static __always_inline bool begin_detail(void *ctx, struct detail *d)
 {
 	d->now = bpf_ktime_get_ns();
@@ -38,19 +39,28 @@ static __always_inline bool begin_detail(void *ctx, struct detail *d)
 	return true;
 }
 
-/* Finds the process that argument n tells as text; NULL where it is not watched. */
+/* Finds the process whose pid is argument n. Returns NULL if that process is not watched. */
 static __always_inline struct watch *watched_arg(void *ctx, struct detail *d, struct block *b, int n)
 {
 	__u64 addr;
 
 	if (read_block(ctx, b) || read_arg(ctx, b, n, &addr))
 		return NULL;
-	d->key.process = erlang_pid(addr);
+	d->key.process = pack_pid(addr, d->tables);
 	return find_watch(&d->key, d->now);
 }
 
-/* Where collections start and end, and where else there is no more to say than that. The
- * cookie is the kind. */
+/* Finds the process that runs on this thread. Returns NULL if it is unknown or not watched. */
+static __always_inline struct watch *watched_runner(struct detail *d)
+{
+	struct runner *r = this_runner(d->key.pid);
+
+	d->key.process = r && knows_runner(r) ? r->process : 0;
+	return find_watch(&d->key, d->now);
+}
+
+/* At the start and the end of garbage collections. Logs only the process. The cookie is the
+ * kind. */
 SEC("uprobe.multi")
 int detail_plain(void *ctx)
 {
@@ -73,12 +83,15 @@ int detail_exit(void *ctx)
 	use_thread_stack();
 	if (!begin_detail(ctx, &d) || !watched_arg(ctx, &d, &block, 0))
 		return 0;
+	check_thread(d.key.pid);
 	log_plain(LOG_EXIT, d.now, d.key.pid, d.key.process, 0);
 	bpf_map_delete_elem(&watches, &d.key);
 	return 0;
 }
 
-/* At nif__entry and nif__return. The cookie is the kind. */
+/* At nif__entry and nif__return. The cookie is the kind. The return of a function that stands in
+ * for nif__return has no argument for the process, which is then the one that runs on the
+ * thread. */
 SEC("uprobe.multi")
 int detail_nif(void *ctx)
 {
@@ -87,15 +100,17 @@ int detail_nif(void *ctx)
 	struct detail d;
 
 	use_thread_stack();
-	if (!begin_detail(ctx, &d) || !watched_arg(ctx, &d, &block, 0))
+	if (!begin_detail(ctx, &d))
+		return 0;
+	if (args[0].kind == ARG_UNKNOWN ? !watched_runner(&d) : !watched_arg(ctx, &d, &block, 0))
 		return 0;
 	if (kind == LOG_NIF_START && !read_arg(ctx, &block, 1, &addr))
-		text = text_group(addr);
+		text = args_are_terms ? function_group(addr, atoms_of(ctx)) : text_group(addr);
 	log_plain(kind, d.now, d.key.pid, d.key.process, text);
 	return 0;
 }
 
-/* What a message has besides who sends it and who gets it. */
+/* A message, as it is logged. */
 struct message {
 	__u64 receiver;
 	__u32 size;
@@ -103,7 +118,7 @@ struct message {
 	__u32 prev;
 	__u32 cur;
 	__u32 inner;
-	__u16 origin; /* of one that is taken: receiver is what it comes from then */
+	__u16 origin; /* of a received message: then receiver is where the message comes from */
 	__u8 flags;
 };
 
@@ -122,7 +137,7 @@ static __always_inline void log_message(__u8 kind, const struct detail *d, const
 	end_record(&w);
 }
 
-/* Reads argument n; 0 where it cannot be read. */
+/* Returns argument n, or 0 if it cannot be read. */
 static __always_inline __u64 number_arg(void *ctx, const struct block *b, int n)
 {
 	__u64 value;
@@ -130,9 +145,9 @@ static __always_inline __u64 number_arg(void *ctx, const struct block *b, int n)
 	return read_arg(ctx, b, n, &value) ? 0 : value;
 }
 
-/* Logs that d->key.process sends a message, if it is watched or the receiver is. One that
- * is has the receiver watched too. */
-static __noinline int sent(struct detail *d, struct message *m)
+/* Logs that d->key.process sends a message, if it or the receiver is watched. If the sender is
+ * watched, the receiver is watched from now on. */
+static __noinline int log_sent(struct detail *d, struct message *m)
 {
 	struct process_key to = {.process = m->receiver, .pid = d->key.pid};
 	struct watch *from = find_watch(&d->key, d->now), *receiver;
@@ -161,10 +176,48 @@ static __noinline int sent(struct detail *d, struct message *m)
 	return 0;
 }
 
-/* At message__send. */
+/* The argument after those of message__send, message__queued and message__receive: the address of
+ * the message, if it can be read. */
+#define ARG_MESSAGE 6
+
+/* In the cookie: that argument is the address of a word that contains the message's address. */
+#define MESSAGE_INDIRECT (1 << 8)
+
+/* In the cookie: the VM has no event for the fetch of a message. */
+#define MESSAGE_UNFETCHED (1 << 9)
+
+/* Reads the address of a message that has no token. The VM does not reuse the address while the
+ * message is in a mailbox, unless it collects garbage. */
+static __always_inline void read_address(void *ctx, __u64 cookie, const struct block *b, struct message *m)
+{
+	__u64 address;
+
+	if (m->label || m->prev || m->cur)
+		return;
+	address = number_arg(ctx, b, ARG_MESSAGE);
+	if (address && cookie & MESSAGE_INDIRECT && bpf_probe_read_user(&address, sizeof(address), (void *)address))
+		return;
+	if (!address)
+		return;
+	m->label = address;
+	m->prev = address >> 32;
+	m->flags |= LOG_ADDRESS;
+}
+
+/* Reports whether the sender of a message is the process that runs on this thread, or that process
+ * is unknown. The VM also sends messages on behalf of processes that do not run. */
+static __always_inline bool sends_itself(struct detail *d)
+{
+	struct runner *r = this_runner(d->key.pid);
+
+	return r && (!knows_runner(r) || r->process == d->key.process);
+}
+
+/* At message__send. The cookie has the flags above. */
 SEC("uprobe.multi")
 int detail_send(void *ctx)
 {
+	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct message m = {};
 	struct block block;
 	struct detail d;
@@ -174,27 +227,24 @@ int detail_send(void *ctx)
 	if (!begin_detail(ctx, &d) || read_block(ctx, &block) ||
 	    read_arg(ctx, &block, 0, &from) || read_arg(ctx, &block, 1, &to))
 		return 0;
-	d.key.process = erlang_pid(from);
-	m.receiver = erlang_pid(to);
+	d.key.process = pack_pid(from, d.tables);
+	m.receiver = pack_pid(to, d.tables);
+	if (args_are_terms && (!m.receiver || !sends_itself(&d)))
+		return 0;
 	m.size = number_arg(ctx, &block, 2);
 	m.label = number_arg(ctx, &block, 3);
 	m.prev = number_arg(ctx, &block, 4);
 	m.cur = number_arg(ctx, &block, 5);
-	sent(&d, &m);
+	if (cookie & MESSAGE_UNFETCHED) {
+		m.flags |= LOG_UNFETCHED;
+		read_address(ctx, cookie, &block, &m);
+	}
+	log_sent(&d, &m);
 	return 0;
 }
 
-/* Terms, erts/emulator/beam/erl_term.h of OTP 25: what is boxed is a pointer with a tag
- * added. */
-#define TERM_BOXED_TAG 0x2
-#define TERM_BOXED_MASK 0x3
-#define TERM_TAG_SMALL 0xf
-#define TERM_ATOM_BITS 6
-#define TERM_TAG_ATOM 0xb
-#define TERM_IS_ATOM(term) (((term) & ((1 << TERM_ATOM_BITS) - 1)) == TERM_TAG_ATOM)
-
-/* A reference that is an alias: ErtsPRefThing, little endian. Its header has the number of
- * words behind it, and what it is. */
+/* A reference that is an alias: ErtsPRefThing, little endian. Its header consists of the number of
+ * words that follow, and its type. */
 #define PID_REF_HEADER (3 << 6 | 0x4 << 2)
 
 struct pid_ref {
@@ -216,7 +266,7 @@ struct token {
 	__u64 lastcnt;
 };
 
-/* Where struct process has its members, in bytes; 0: not known. */
+/* Offsets of the members of struct process, in bytes; 0: unknown. */
 const volatile __u32 process_state;
 const volatile __u32 process_flags;
 const volatile __u32 process_save;
@@ -225,10 +275,10 @@ const volatile __u32 process_seq_lastcnt;
 const volatile __u32 process_suspensions;
 const volatile __u32 process_timer;
 
-/* Where a message has the first of its words: its term, its token and where it is from. */
+/* Offset of three words in a message, in bytes: its term, its token and its origin. */
 const volatile __u32 message_words;
 
-/* The process that an alias is of; 0 where it is none. */
+/* Returns the process of an alias, or 0 if the term is not an alias. */
 static __always_inline __u64 alias_process(__u64 term, __u32 tables)
 {
 	struct pid_ref ref;
@@ -240,8 +290,8 @@ static __always_inline __u64 alias_process(__u64 term, __u32 tables)
 	return term_pid(ref.process, tables);
 }
 
-/* Reads the token that a message to an alias will have. The function that sends it counts
- * it only later, see seq_trace_update_serial in erl_trace.c. */
+/* Reads the token that a message to an alias will have. The function that sends the message
+ * increments the serial only later, see seq_trace_update_serial in erl_trace.c. */
 static __always_inline void read_token(__u64 term, __u64 process, struct message *m)
 {
 	__u64 clock = 0, lastcnt = 0;
@@ -251,7 +301,7 @@ static __always_inline void read_token(__u64 term, __u64 process, struct message
 	    bpf_probe_read_user(&t, sizeof(t), (void *)(term - TERM_BOXED_TAG)) ||
 	    t.header != TUPLE5_HEADER)
 		return;
-	m->label = 1U << 31; /* as probes have it that tell of what does not fit into 32 bits */
+	m->label = 1U << 31; /* as probes report a label that does not fit into 32 bits */
 	if (TERM_TAG(t.label) == TERM_TAG_SMALL) {
 		__s64 label = (__s64)t.label >> TERM_TAG_BITS;
 
@@ -266,13 +316,13 @@ static __always_inline void read_token(__u64 term, __u64 process, struct message
 	m->cur = clock + 1;
 }
 
-/* At erts_proc_sig_send_to_alias(Process *c_p, Eterm from, Eterm to, Eterm msg, Eterm token)
- * or, since OTP 28, erts_proc_sig_send_altact_msg, which has one more parameter and sends
- * messages with priority too, also to pids. */
+/* At erts_proc_sig_send_to_alias(Process *c_p, Eterm from, Eterm to, Eterm msg, Eterm token) or,
+ * since OTP 28, erts_proc_sig_send_altact_msg. The latter has one more parameter, and also sends
+ * messages with priority, to pids as well. The cookie is that of message__send. */
 SEC("uprobe.multi")
 int detail_send_alias(void *ctx)
 {
-	struct message m = {.flags = LOG_ALIAS};
+	struct message m = {.flags = LOG_ALIAS | (bpf_get_attach_cookie(ctx) & MESSAGE_UNFETCHED ? LOG_UNFETCHED : 0)};
 	struct detail d;
 
 	use_thread_stack();
@@ -283,12 +333,12 @@ int detail_send_alias(void *ctx)
 	if (!m.receiver)
 		return 0;
 	read_token(param(ctx, 5), param(ctx, 1), &m);
-	sent(&d, &m);
+	log_sent(&d, &m);
 	return 0;
 }
 
-/* What a monitor's message is: {'DOWN', Ref, Type, Object, Reason}, whose first element may
- * be another one. */
+/* The message of a monitor: {'DOWN', Ref, Type, Object, Reason}. Its first element may be another
+ * term. */
 struct down {
 	__u64 header;
 	__u64 tag;
@@ -305,18 +355,19 @@ static __always_inline bool is_down(__u64 term)
 	       (d.ref & TERM_BOXED_MASK) == TERM_BOXED_TAG && TERM_IS_ATOM(d.type);
 }
 
-/* What the VM sends when a file descriptor is ready that a native function has selected, unless
- * that gave it another message: {select, Obj, Ref, ready_input}; of the module socket
- * {'$socket', Socket, select, Ref}. */
-struct four {
+/* The message that the VM sends when a file descriptor that a native function has selected is
+ * ready, unless the function has set another message: {select, Obj, Ref, ready_input}. That of the
+ * module socket is {'$socket', Socket, select, Ref}. */
+struct tuple4 {
 	__u64 header;
 	__u64 tag;
 };
 
-/* The index of the atom with which a tuple of four begins, 0 where the term is none. */
-static __always_inline __u32 tag_of_four(__u64 term)
+/* Returns the index of the atom with which a tuple of four begins, or 0 if the term is no such
+ * tuple. */
+static __always_inline __u32 tag_of_tuple4(__u64 term)
 {
-	struct four t;
+	struct tuple4 t;
 
 	if ((term & TERM_BOXED_MASK) != TERM_BOXED_TAG ||
 	    bpf_probe_read_user(&t, sizeof(t), (void *)(term - TERM_BOXED_TAG)) || t.header != TUPLE4_HEADER ||
@@ -325,7 +376,7 @@ static __always_inline __u32 tag_of_four(__u64 term)
 	return t.tag >> TERM_ATOM_BITS;
 }
 
-/* Reads where the message comes from that the process takes which runs on this thread. */
+/* Reads the origin of the message that the process on this thread receives. */
 static __always_inline void read_origin(const struct detail *d, struct message *m)
 {
 	__u64 save = 0, at = 0, words[3] = {}; /* term, token, from */
@@ -338,43 +389,19 @@ static __always_inline void read_origin(const struct detail *d, struct message *
 		return;
 	m->receiver = term_pid(words[2], d->tables);
 	if (m->receiver) {
-		/* What a process sends has a token or none, what the VM sends for it has an atom there. */
+		/* If the VM sends a message on behalf of a process, the word of the token contains
+		 * an atom. */
 		m->origin = TERM_IS_ATOM(words[1]) && is_down(words[0]) ? ORIGIN_DOWN : ORIGIN_PROCESS;
 	} else if (TERM_TAG(words[2]) == TERM_TAG_PORT) {
 		m->receiver = term_port(words[2], d->tables);
 		m->origin = ORIGIN_PORT;
 	} else if (TERM_IS_ATOM(words[2])) {
-		m->receiver = (__u32)(words[2] >> TERM_ATOM_BITS) | (__u64)tag_of_four(words[0]) << 32;
+		m->receiver = (__u32)(words[2] >> TERM_ATOM_BITS) | (__u64)tag_of_tuple4(words[0]) << 32;
 		m->origin = ORIGIN_ATOM;
 	}
 }
 
-/* Behind the arguments of message__queued and message__receive: the address of the message,
- * where that can be had. */
-#define ARG_MESSAGE 6
-
-/* In the cookie: that argument is the address of a word, which has the message's. */
-#define MESSAGE_INDIRECT (1 << 8)
-
-/* Reads the address of a message that has no token. The VM does not use it again while the
- * message is in a mailbox, unless it collects garbage. */
-static __always_inline void read_address(void *ctx, __u64 cookie, const struct block *b, struct message *m)
-{
-	__u64 address;
-
-	if (m->label || m->prev || m->cur)
-		return;
-	address = number_arg(ctx, b, ARG_MESSAGE);
-	if (address && cookie & MESSAGE_INDIRECT && bpf_probe_read_user(&address, sizeof(address), (void *)address))
-		return;
-	if (!address)
-		return;
-	m->label = address;
-	m->prev = address >> 32;
-	m->flags |= LOG_ADDRESS;
-}
-
-/* At message__queued and message__receive. The cookie has the kind. */
+/* At message__queued and message__receive. The cookie has the kind and the flags above. */
 SEC("uprobe.multi")
 int detail_received(void *ctx)
 {
@@ -392,13 +419,15 @@ int detail_received(void *ctx)
 	m.prev = number_arg(ctx, &block, 4);
 	m.cur = number_arg(ctx, &block, 5);
 	read_address(ctx, cookie, &block, &m);
+	if (cookie & MESSAGE_UNFETCHED)
+		m.flags |= LOG_UNFETCHED;
 	if ((__u8)cookie == LOG_RECEIVE)
 		read_origin(&d, &m);
 	log_message(cookie, &d, &m);
 	return 0;
 }
 
-/* Finds the process of which argument 0 is the pid as a term. */
+/* Reads the process whose pid, as a term, is argument 0. Returns false if there is none. */
 static __always_inline bool process_arg(void *ctx, struct detail *d, struct block *b)
 {
 	__u64 term;
@@ -409,8 +438,10 @@ static __always_inline bool process_arg(void *ctx, struct detail *d, struct bloc
 	return d->key.process;
 }
 
-/* Flags of a process, erts/emulator/beam/erl_process.h of OTP 25: ERTS_PSFLG_BIT(n) is bit
- * ERTS_PSFLGS_ZERO_BIT_OFFSET + n, behind three priorities of two bits each. */
+/* Bits of a process's state, erts/emulator/beam/erl_process.h of OTP 25, 27 and 29:
+ * ERTS_PSFLG_BIT(n) is bit ERTS_PSFLGS_ZERO_BIT_OFFSET + n, above three priorities of two bits
+ * each. If the VM's own processes have other bits, process_state is 0: see
+ * procname.Layouts.ProveStates. */
 #define PSFLG(n) (1U << (6 + (n)))
 #define PSFLG_EXITING PSFLG(5)
 #define PSFLG_ACTIVE PSFLG(7)
@@ -418,7 +449,7 @@ static __always_inline bool process_arg(void *ctx, struct detail *d, struct bloc
 #define PSFLG_DIRTY_CPU_PROC PSFLG(20)
 #define PSFLG_DIRTY_IO_PROC PSFLG(21)
 
-/* As bpf.StateKnown and so on. */
+/* The same as bpf.StateKnown and the constants after it. */
 enum {
 	STATE_KNOWN = 1 << 0,
 	STATE_ACTIVE = 1 << 1,
@@ -429,12 +460,12 @@ enum {
 	STATE_TIMED_OUT = 1 << 6,
 };
 
-/* Flags of struct process, erl_process.h: a receive has a time that is not over, or one that
- * is, or none. A process that waits for ever because a variable says so has the second too. */
+/* Flags of struct process, erl_process.h. F_INSLPQUEUE: the timer of a receive is running. F_TIMO:
+ * it has expired, or a variable sets the timeout to infinity. Neither: there is no timer. */
 #define F_INSLPQUEUE (1 << 1)
 #define F_TIMO (1 << 2)
 
-/* What a process has set a timer for; 0 where it cannot be told. */
+/* Returns the state of the receive timer of a process, or 0 if it is unknown. */
 static __always_inline __u32 read_timer(__u64 process)
 {
 	__u32 flags;
@@ -447,13 +478,13 @@ static __always_inline __u32 read_timer(__u64 process)
 	return flags & F_TIMO ? STATE_KNOWN | STATE_TIMED_OUT : STATE_KNOWN;
 }
 
-/* What erl_process.h of OTP 25 has for the timer of a receive whose time is over:
- * ERTS_PTMR_TIMEDOUT. It is there before the process is given to a scheduler. */
+/* The timer of a receive that has expired: ERTS_PTMR_TIMEDOUT in erl_hl_timer.h of OTP 25, 27 and
+ * 29. It is set before the process becomes runnable. */
 #define PTMR_TIMED_OUT 1
 
-/* Whether the time of a receive is over, of a process that is given to a scheduler; 0 where
- * it cannot be told. */
-static __always_inline __u32 read_over(__u64 process)
+/* Returns the state of the receive timer of a process that becomes runnable, or 0 if it is
+ * unknown. */
+static __always_inline __u32 read_expired(__u64 process)
 {
 	__u64 timer;
 
@@ -462,7 +493,7 @@ static __always_inline __u32 read_over(__u64 process)
 	return timer == PTMR_TIMED_OUT ? STATE_KNOWN | STATE_TIMED_OUT : STATE_KNOWN;
 }
 
-/* The state of a process; 0 where it cannot be told. */
+/* Returns the state of a process, or 0 if it is unknown. */
 static __always_inline __u32 read_state(__u64 process)
 {
 	__u32 flags, state = STATE_KNOWN;
@@ -497,10 +528,11 @@ int detail_in(void *ctx)
 		return 0;
 	r = this_runner(d.key.pid);
 	address = returned(ctx);
-	again = r && runs(r, d.key.process, address, d.now);
+	again = r && begin_run(r, d.key.process, address, d.now);
 	w = find_watch(&d.key, d.now);
 	if (!w)
 		return 0;
+	check_thread(d.key.pid);
 	log_neighbours(d.now, d.key.pid, d.key.process, w->ready_ns ?: w->left_ns ?: w->since_ns);
 	rec = begin_record(LOG_IN, d.now, d.key.pid, d.key.process);
 	if (!rec.to)
@@ -528,10 +560,11 @@ int detail_out(void *ctx)
 		return 0;
 	r = this_runner(d.key.pid);
 	if (r)
-		stops(r, d.key.process, d.now);
+		end_run(r, d.key.process, d.now);
 	w = find_watch(&d.key, d.now);
 	if (!w)
 		return 0;
+	check_thread(d.key.pid);
 	state = read_state(param(ctx, 2));
 	w->left_ns = d.now;
 	w->ready_ns = !state || (state & (STATE_ACTIVE | STATE_SUSPENDED)) == STATE_ACTIVE ? d.now : 0;
@@ -561,7 +594,7 @@ int detail_ready(void *ctx)
 		return 0;
 	if (!w->ready_ns)
 		*(volatile __u64 *)&w->ready_ns = d.now;
-	log_plain(LOG_READY, d.now, d.key.pid, d.key.process, read_over(param(ctx, 1)));
+	log_plain(LOG_READY, d.now, d.key.pid, d.key.process, read_expired(param(ctx, 1)));
 	return 0;
 }
 
@@ -599,7 +632,7 @@ int detail_suspend(void *ctx)
 	use_thread_stack();
 	if (!begin_detail(ctx, &d) || !process_arg(ctx, &d, &block) || !find_watch(&d.key, d.now))
 		return 0;
-	/* The id of a port is the first that it has, as that of a process. */
+	/* Like a process, a port begins with its id. */
 	if (port)
 		bpf_probe_read_user(&term, sizeof(term), (void *)port);
 	rec = begin_record(LOG_SUSPEND, d.now, d.key.pid, d.key.process);
@@ -612,9 +645,8 @@ int detail_suspend(void *ctx)
 	return 0;
 }
 
-/* Logs that d->key.process is resumed, which had been suspended so many times; 0: not
- * known. */
-static __noinline int resumed(struct detail *d, __u64 suspensions)
+/* Logs that d->key.process is resumed. It had been suspended this many times; 0: unknown. */
+static __noinline int log_resumed(struct detail *d, __u64 suspensions)
 {
 	struct watch *w = find_watch(&d->key, d->now);
 
@@ -639,22 +671,22 @@ int detail_resume(void *ctx)
 		return 0;
 	if (process_suspensions)
 		bpf_probe_read_user(&suspensions, sizeof(suspensions), (void *)(param(ctx, 1) + process_suspensions));
-	return resumed(&d, suspensions);
+	return log_resumed(&d, suspensions);
 }
 
-/* The beginning of struct ErtsProcList_, erts/emulator/beam/erl_process.h of OTP 25. */
+/* The beginning of struct ErtsProcList_, erts/emulator/beam/erl_process.h of OTP 25, 27 and 29. */
 struct process_list {
 	__u64 process; /* a pid, or a pointer to the process */
 	__u64 started;
 	__u64 next;
 };
 
-/* So many processes of a list are resumed at most, as far as is logged. */
+/* At most this many processes of a list are logged as resumed. */
 #define RESUMED_MOST 256
 
 struct resuming {
 	struct detail d;
-	__u64 at; /* in the list */
+	__u64 at; /* address of the next item */
 };
 
 static long resume_next(__u32 i, struct resuming *r)
@@ -668,7 +700,7 @@ static long resume_next(__u32 i, struct resuming *r)
 	    bpf_probe_read_user(&item.process, sizeof(item.process), (void *)item.process))
 		return 0;
 	r->d.key.process = term_pid(item.process, r->d.tables);
-	resumed(&r->d, 0);
+	log_resumed(&r->d, 0);
 	return 0;
 }
 

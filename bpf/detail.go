@@ -7,27 +7,30 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-
-	"github.com/beamscope/beamscope/dtrace"
 )
 
-// A ProcessLayout says where the VM's struct process, and what it leads to, have members
-// that tell more of what happens: offsets in bytes, 0 where they are not known. They are read as OTP 25 has them.
+// A ProcessLayout contains the places of members in the VM's struct process and in structures that
+// it points to: offsets in bytes, 0 if unknown. They have the form of OTP 25, 27 and 29.
 type ProcessLayout struct {
-	State                            uint32 // what [Event.State] tells, but for timers; 32 bits
-	Flags                            uint32 // what [Event.State] tells of timers; 32 bits
-	Save                             uint32 // pointer to a pointer to the message that a receive looks at
+	State                            uint32 // the bits of [Event.State] that are not about timers; 32 bits
+	Flags                            uint32 // the bits of [Event.State] about timers; 32 bits
+	Save                             uint32 // pointer to a pointer to the message that a receive examines
 	SeqTraceClock, SeqTraceLastCount uint32 // the token of a message to an alias; 64 bits each
-	Suspensions                      uint32 // how many times it is suspended; 32 bits
-	Timer                            uint32 // the timer of a receive, 1 where its time is over; 64 bits
-	Message                          uint32 // where a message, not the process, has its term; 64 bits, and its token and origin follow
+	Suspensions                      uint32 // number of suspensions; 32 bits
+	Timer                            uint32 // the timer of a receive, or 1 if it has expired; 64 bits
+	Message                          uint32 // offset in a message, not in the process, of its term; 64 bits, followed by its token and origin
 }
 
-// A detail is a program that logs what a probe tells of processes that take part in open
-// spans.
+// WithoutStates returns the layout without the members that show whether a process waits.
+func (l ProcessLayout) WithoutStates() ProcessLayout {
+	l.State, l.Flags, l.Suspensions, l.Timer = 0, 0, 0, 0
+	return l
+}
+
+// A detail is a program that logs a probe's events of processes that take part in open spans.
 type detail struct {
 	probe, program string
-	kind           kernelLogged // 0 where the program logs one kind only
+	kind           kernelLogged // 0 if the program logs only one kind
 }
 
 // details returns all of them.
@@ -56,38 +59,57 @@ func details() []detail {
 	}
 }
 
-// As in detail.bpf.h: behind which arguments the address of a message is, and what a cookie
-// says of it.
+// As in detail.bpf.h: the arguments after which the address of a message comes, and the meaning of
+// a cookie.
 const (
 	argMessageAddress = 6
 	messageIndirect   = 1 << 8
+	messageUnfetched  = 1 << 9
 )
 
-// detailSites returns the places of a detail that can be had.
+// tellsMessages reports whether the programs at a detail's probe read the VM's way of reporting
+// messages.
+func (d detail) tellsMessages() bool {
+	switch d.program {
+	case kernelProgDetailSend, kernelProgDetailSendAlias, kernelProgDetailReceived:
+		return true
+	}
+	return false
+}
+
+// detailSites returns the available places of a detail.
 func (c *Collector) detailSites(d detail, t Target) (found siteList, err error) {
+	if t.StandIns && d.kind == kernelLoggedLOG_QUEUED {
+		return nil, nil // message__send reports the same
+	}
 	probe, err := t.probe(d.probe)
 	if err != nil {
 		return nil, err
 	}
-	known, _ := dtrace.Lookup(d.probe)
 	for _, site := range probe.Sites {
+		if t.Shared[site.Address] == d.probe {
+			continue // also a site of the other probe
+		}
 		args, cookie := site.Args, uint64(d.kind)
-		if m, known := t.Messages[site.Address]; known && d.program == kernelProgDetailReceived && len(args) == argMessageAddress {
+		if t.StandIns && d.tellsMessages() {
+			cookie |= messageUnfetched
+		}
+		if m, known := t.Messages[site.Address]; known && d.tellsMessages() && len(args) == argMessageAddress {
 			args = append(slices.Clone(args), m.Arg)
 			if m.Indirect {
 				cookie |= messageIndirect
 			}
 		}
 		v := variant{program: d.program, args: newBlockArguments(args), layout: t.Layout}
-		if known.Function != nil || d.program == kernelProgDetailReceived {
+		if standsIn(site) || d.program == kernelProgDetailReceived {
 			v.terms = t.Terms.behind(site)
 		}
-		found.add(v, known.Function != nil && known.Function.Return, site, cookie)
+		found.add(v, site, cookie)
 	}
 	return found, nil
 }
 
-// hasDetails reports whether the details are attached to anywhere.
+// hasDetails reports whether the details are attached anywhere.
 func (c *Collector) hasDetails() bool {
 	return slices.ContainsFunc(c.targets, func(a *Attachment) bool {
 		_, have := a.links[detailTap()]
@@ -95,13 +117,13 @@ func (c *Collector) hasDetails() bool {
 	})
 }
 
-// forgetDetails forgets what the details' programs know of processes and threads from when
-// they were attached before: what happened since then they have not seen.
+// forgetDetails clears the details' programs' data about processes and threads from an earlier
+// attachment: they have not seen later events.
 func (c *Collector) forgetDetails() error {
 	return errors.Join(clearMap(c.maps.Watches), clearMap(c.maps.Runners), clearMap(c.maps.OffCpus))
 }
 
-// clearMap deletes what is in a hash map that nobody writes to meanwhile.
+// clearMap deletes the entries of a hash map that has no writer meanwhile.
 func clearMap(m *ebpf.Map) error {
 	var keys [][]byte
 	for key, err := m.NextKeyBytes(nil); key != nil || err != nil; key, err = m.NextKeyBytes(key) {
@@ -118,12 +140,12 @@ func clearMap(m *ebpf.Map) error {
 	return nil
 }
 
-// detailTrace is what the details' programs at the kernel's tracepoints are called among
-// those of entries.
+// detailTrace is the key of the details' programs at the kernel's tracepoints, among those of
+// entries.
 const detailTrace = -1
 
-// openDetailTraces attaches to the tracepoints what tells of threads that do not run. Where
-// nothing is attached yet that explains, it forgets what was known.
+// openDetailTraces attaches the programs that report threads that do not run to the tracepoints. If
+// no details are attached yet, it clears their earlier data.
 func (c *Collector) openDetailTraces() error {
 	if !c.explains() || c.traces[detailTrace] != nil {
 		return nil
@@ -145,7 +167,7 @@ func (c *Collector) openDetailTraces() error {
 	return nil
 }
 
-// detailVariants returns the details' programs at tracepoints, ends first.
+// detailVariants returns the details' programs at tracepoints, those for ends first.
 func detailVariants() []variant {
 	return []variant{
 		{program: kernelProgDetailSwitch, args: newArguments(nil)},

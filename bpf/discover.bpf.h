@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 
-/* Discovery: which names spans have that are of no outcome. Each VM has room of its own, by
- * its slot, so that no VM's names take the room of another's.
+/* Discovery: stores the names of spans that have no outcome. Each VM has room of its own, by its
+ * slot, so that the names of one VM never take the room of another.
  *
- * The span program does it, attached to every label: what is observed already costs
- * nothing more, and where two programs would run, one does.
+ * The span program does it, attached to every label. So spans that are observed already cost
+ * nothing more, and one program runs instead of two.
  *
- * Most events are of a name that is known. So a name is looked for by a hash of 64
- * bits in a table that holds nothing else, and only who puts a new one there writes
- * the name itself, once, into the list that user space reads. Names never mix: one in
- * the list was read as a whole, from one event. Two names with the same hash would be
- * taken for one, and the second would not be found; of as many names as fit in the
- * table, any two have the same once in 10^12 times. */
+ * Most events have a known name. So a program looks the name up by a 64-bit hash in a table that
+ * contains only hashes. Only the program that adds a new hash writes the name itself, once, into
+ * the list that user space reads. Names never mix: each name in the list was read as a whole, from
+ * one event. Two names with the same hash would count as one, and the second would not be found.
+ * Among as many names as fit in the table, the probability of that is 10^-12. */
 
 #ifndef DISCOVER_BPF_H
 #define DISCOVER_BPF_H
@@ -23,32 +22,32 @@
 
 #include "count.bpf.h"
 
-const volatile bool discover; /* note names */
+const volatile bool discover; /* store unknown names */
 
-/* Names that the list of a VM has room for. */
+/* The number of names in the list of a VM. */
 #define MAX_NAMES 512
 
-/* Places for the hashes of a VM, a power of two: so many more than names that one is free soon
- * behind where it should be, and that names beyond those in the list are still told
- * apart, to be counted. */
+/* The number of places for the hashes of a VM, a power of two. It is much larger than MAX_NAMES. So
+ * a hash soon finds a free place, and names that do not fit in the list are still distinguished,
+ * and counted. */
 #define HASHES 4096
 
-/* Places that a hash may be at, from where it should be on. */
+/* The number of places, from its own one on, where a hash may be. */
 #define HASH_TRIES 16
 
-/* User space clears those of a slot that is given up. */
+/* User space clears the hashes of a slot when it gives up the slot. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* set when loading, to HASHES a slot where there is discovery */
+	__uint(max_entries, 1); /* set when loading: HASHES for each slot if discovery is on */
 	__type(key, __u32);
 	__type(value, __u64); /* 0: free */
 } hashes SEC(".maps");
 
-/* A name in the order in which they were seen. */
+/* A name. The list has names in the order in which they were first seen. */
 struct seen_name {
-	__u32 length; /* in bytes, with the NUL; written last: 0 while it is not there */
-	__u32 pid;    /* of the VM where it was seen first */
+	__u32 length; /* in bytes, with the NUL; written last: 0 until the name is complete */
+	__u32 pid;    /* of the VM where the name was first seen */
 	char name[NAME_MAX + 1];
 };
 
@@ -56,22 +55,23 @@ struct seen_name {
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* set when loading, to MAX_NAMES a slot where there is discovery */
+	__uint(max_entries, 1); /* set when loading: MAX_NAMES for each slot if discovery is on */
 	__type(key, __u32);
 	__type(value, struct seen_name);
 } seen_names SEC(".maps");
 
-/* How many names were seen in each VM, by its slot, also those that the list has no room
- * for. User space maps it. */
+/* How many names were seen in each VM, by its slot, including those that did not fit in the list.
+ * User space maps it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* as many as there are slots; set when loading */
+	__uint(max_entries, 1); /* the number of slots; set when loading */
 	__type(key, __u32);
 	__type(value, __u64);
 } names_seen SEC(".maps");
 
-/* A name is read in pieces, for want of stack: of so many bytes, and a NUL behind. */
+/* Names are read in pieces of this many bytes, each followed by a NUL, because the stack is
+ * small. */
 #define PIECE 63
 
 #define HASH_FACTOR 0x9ddfea08eb382d69ULL
@@ -82,14 +82,14 @@ static __always_inline __u64 mix(__u64 hash, __u64 word)
 	return hash ^ hash >> 47;
 }
 
-/* Hashes the name at addr; 0 where it cannot be read, is empty or too long. Not static,
- * as note_rank, and for want of stack. */
+/* Hashes the name at addr. Returns 0 if the name cannot be read, is empty or is too long. Not
+ * static, like note_rank, and because the stack is small. */
 __noinline __u64 hash_name(__u64 addr)
 {
 	__u64 hash = 0;
 
 	for (__u32 done = 0; done <= NAME_MAX; done += PIECE) {
-		__u64 text[(PIECE + 1) / 8] = {}; /* zeros behind the name take part */
+		__u64 text[(PIECE + 1) / 8] = {}; /* the zeros after the name are hashed too */
 		long n = bpf_probe_read_user_str(text, sizeof(text), (void *)(addr + done));
 
 		if (n <= 0 || done + n - 1 > NAME_MAX)
@@ -104,15 +104,15 @@ __noinline __u64 hash_name(__u64 addr)
 	return 0;
 }
 
-/* What a look for a hash found. */
+/* The result of a look-up of a hash. */
 enum found { KNOWN, NEW, NO_PLACE };
 
-/* Looks for a hash among those of a slot, and puts it in where it is new: of several who try
- * at once, one finds it new. */
+/* Looks up a hash among those of a slot, and adds it if it is new. If several threads look it up at
+ * the same time, it is NEW for one of them only. */
 static __always_inline enum found find_hash(__u64 hash, __u32 slot)
 {
 	for (__u32 i = 0; i < HASH_TRIES; i++) {
-		__u32 at = slot * HASHES + (hash / 2 + i) % HASHES; /* its lowest bit says nothing */
+		__u32 at = slot * HASHES + (hash / 2 + i) % HASHES; /* / 2: the lowest bit is always 1 */
 		__u64 *place = bpf_map_lookup_elem(&hashes, &at);
 		__u64 there;
 
@@ -129,8 +129,8 @@ static __always_inline enum found find_hash(__u64 hash, __u32 slot)
 	return NO_PLACE;
 }
 
-/* Notes the name at addr of a span that started in a VM, unless it is known. Not
- * static, as note_rank. */
+/* Stores the name at addr of a span that started in a VM, unless the name is known. Not static,
+ * like note_rank. */
 __noinline int note_name(__u64 addr, __u32 pid)
 {
 	__u64 hash = hash_name(addr);
@@ -164,8 +164,8 @@ __noinline int note_name(__u64 addr, __u32 pid)
 		return 0;
 	n = bpf_probe_read_user_str(seen->name, sizeof(seen->name), (void *)addr);
 	seen->pid = pid;
-	/* What was read just now is there; if it is not any more, the place is one of
-	 * an empty name. */
+	/* hash_name has just read the name. If it is not readable any more, the entry has an empty
+	 * name. */
 	__sync_lock_test_and_set(&seen->length, n > 0 ? n : 1);
 	return 0;
 }

@@ -15,19 +15,19 @@ const (
 	hashes   = 4096
 )
 
-// MaxNames is how many names a collector discovers of a VM at most.
+// MaxNames is the maximum number of names that a collector discovers in a VM.
 const MaxNames = maxNames
 
-// A SpanName is a name of spans that is that of no outcome.
+// A SpanName is a name of spans that belongs to no outcome.
 type SpanName struct {
 	Name string
-	PID  int // of the VM; 0: one of those that found no slot
+	PID  int // pid of the VM; 0: VMs without a slot
 }
 
-// Discovered returns the names of spans that were seen since it was last called and,
-// when they first were, were those of no outcome; nothing without
-// [Options.Discover]. A name that is seen in several VMs comes once for each. beyond is how
-// many names were seen in a VM, by its pid, for which there was no room.
+// Discovered returns the names of spans that were seen since the last call and belonged to no
+// outcome when they were first seen. It returns nothing without [Options.Discover]. A name from
+// several VMs occurs once for each. beyond is the number of names for which there was no room, by
+// the pid of the VM.
 func (c *Collector) Discovered() (names []SpanName, beyond map[int]uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,7 +46,7 @@ func (c *Collector) Discovered() (names []SpanName, beyond map[int]uint64) {
 	return names, beyond
 }
 
-// discoveredIn returns the names that are new in a slot, where so many are listed.
+// discoveredIn returns the new names in a slot, which lists n names.
 func (c *Collector) discoveredIn(slot, listed int) (names []SpanName) {
 	for ; c.discovered[slot] < listed; c.discovered[slot]++ {
 		n := &c.memory.seenNames[slot*maxNames+c.discovered[slot]]
@@ -61,8 +61,8 @@ func (c *Collector) discoveredIn(slot, listed int) (names []SpanName) {
 	return names
 }
 
-// forgetNames makes room in a slot for the names of another VM. The programs know none of the
-// slot's any more, and none of them runs in its VM.
+// forgetNames makes room in a slot for the names of another VM. The programs no longer know the
+// slot's names, and none of them runs in its VM.
 func (c *Collector) forgetNames(slot int) {
 	if !c.opts.Discover {
 		return
@@ -77,10 +77,10 @@ func seenName(n *kernelSeenName) string {
 	return unix.ByteSliceToString(unsafe.Slice((*byte)(unsafe.Pointer(&n.Name[0])), len(n.Name)))
 }
 
-// everyLabel stands for all labels at once, among labels, of which it is none.
+// everyLabel stands for all labels. It is not a label itself.
 const everyLabel = noLabel - 2
 
-// labelPrefix is what the names of the wrapper's probes begin with, before the label.
+// labelPrefix is the beginning of the names of the wrapper's probes, before the label.
 const labelPrefix = "user_trace__n"
 
 // labelOf returns the label of a probe of the wrapper; false for other probes.

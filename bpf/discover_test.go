@@ -23,7 +23,7 @@ func discoverer(t *testing.T, vm *erlang.VM, outcomes ...bpf.Outcome) *vmtest.Co
 	return c
 }
 
-// starts has the VM start a span of each name through the wrapper, in their order.
+// starts makes the VM start a span of each name through the wrapper, in order.
 func starts(t *testing.T, vm *erlang.VM, names ...string) {
 	t.Helper()
 	terms := make([]string, len(names))
@@ -33,7 +33,7 @@ func starts(t *testing.T, vm *erlang.VM, names ...string) {
 	vmtest.Eval(t, vm, fmt.Sprintf("[beamscope:start_span(N) || N <- [%s]], ok", strings.Join(terms, ",")))
 }
 
-// erlangBinary writes a binary as Erlang reads it, byte by byte.
+// erlangBinary writes a binary in Erlang syntax, byte by byte.
 func erlangBinary(text string) string {
 	bytes := make([]string, len(text))
 	for i, b := range []byte(text) {
@@ -42,8 +42,7 @@ func erlangBinary(text string) string {
 	return "<<" + strings.Join(bytes, ",") + ">>"
 }
 
-// discovered returns the names that are new, in alphabetical order, which must be of
-// one VM.
+// discovered returns the new names in alphabetical order. They must belong to one VM.
 func discovered(t *testing.T, c *vmtest.Collector, vm *erlang.VM) []string {
 	t.Helper()
 	all, beyond := c.Discovered()
@@ -61,10 +60,10 @@ func discovered(t *testing.T, c *vmtest.Collector, vm *erlang.VM) []string {
 	return names
 }
 
-// Names are found whole, whatever they are made of and whichever labels they share,
-// each once, and only those of no outcome.
+// Complete names are found, with any characters and shared labels, each once, and only if no
+// outcome has them.
 func TestDiscover(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := discoverer(t, vm, named("known", endless))
 	names := append(sameLabel(12), // more than are compared on one label
 		"x", "größe", "日本語", "a b\n\"c\"", "\xff\xfe", strings.Repeat("ä", 127)+"x")
@@ -90,10 +89,10 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
-// What is not the wrapper's, or has no name that an outcome could have, is no name
-// that was found, and is counted.
+// Events that are not from the wrapper, or have a name that no outcome can have, are counted and
+// give no name.
 func TestDiscoverIgnores(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := discoverer(t, vm)
 	vmtest.Eval(t, vm, `
 		Long = binary:copy(<<"x">>, 256),
@@ -112,11 +111,11 @@ func TestDiscoverIgnores(t *testing.T) {
 	}
 }
 
-// More names than there is room for are counted, each once; and of very many, those
-// whose places are taken are counted by their starts.
+// Names without room are counted, each once. If there are very many, those whose places are taken
+// are counted by their starts.
 func TestDiscoverTooMany(t *testing.T) {
 	const names, flood = bpf.MaxNames + 200, 20_000
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := discoverer(t, vm)
 	run := func(n int) {
 		vmtest.Eval(t, vm, fmt.Sprintf(`[beamscope:start_span(<<"name_", (integer_to_binary(I))/binary>>) || I <- lists:seq(1, %d)], ok`, n))
@@ -140,11 +139,11 @@ func TestDiscoverTooMany(t *testing.T) {
 	}
 }
 
-// What is discovered becomes an outcome while its spans flow: from then on none is
-// lost and none counted twice, and nothing is counted that was before.
+// A discovered name becomes an outcome while its spans flow. From then on no span is lost or
+// counted twice, and earlier spans are not counted.
 func TestDiscoveredIsObserved(t *testing.T) {
 	const n = 20_000
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := discoverer(t, vm)
 	keep(t, vm, "load", 10)
 	c.Call(vm, "span_load", "run", spans(2, n))
@@ -166,10 +165,10 @@ func TestDiscoveredIsObserved(t *testing.T) {
 	}
 }
 
-// Discovery holds the semaphores of all labels, through changes too, and lets go of
-// them when it ends.
+// Discovery holds the semaphores of all labels, also during changes, and releases them when it
+// ends.
 func TestDiscoverHoldsSemaphores(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{Discover: true})
 	a, err := c.Attach(t.Context(), vmtest.Target(t, vm))
 	if err != nil {

@@ -1,20 +1,18 @@
 // Package bpf counts outcome instances inside the kernel.
 //
-// Its programs run at the USDT probes of Erlang VMs. They pair the start and
-// the end of each span in a map keyed by outcome, OS pid and instance id, and
-// count how it ended, and after how long, into the row of the window in which
-// it ended. User space reads the counts of windows that are over, while the
-// programs go on counting; single instances are streamed only for outcomes that
-// ask for it. [Collector.Change] changes the outcomes and the windows meanwhile.
+// Its programs run at the USDT probes of Erlang VMs. They pair the start and the end of each span
+// in a map whose key is the outcome, the OS pid and the instance id. They count the delay and the
+// result in the row of the window in which the span ended. User space reads the counts of windows
+// that have ended, while the programs continue counting. The programs stream single instances only
+// for outcomes that need them. [Collector.Change] changes the outcomes and the windows meanwhile.
 //
-// With [Options.Discover], names of spans that are those of no outcome are noted, see
+// With [Options.Discover], the programs record the names of spans that belong to no outcome, see
 // [Collector.Discovered].
 //
-// A [Collector] holds the maps and the loaded programs. Each distinct layout of
-// a site's arguments gets a program of its own, specialised when it is loaded,
-// so that nothing is interpreted at a hit. [Collector.Attach] attaches them to a
-// file.
+// A [Collector] holds the maps and the loaded programs. Each distinct layout of a site's arguments
+// gets a program of its own, specialised at load time, so nothing is interpreted at a hit.
+// [Collector.Attach] attaches the programs to a file.
 //
-// Needs Linux 6.6 (uprobe_multi links), and 6.10 to attach to one process of
-// several that run the same file; and CAP_BPF and CAP_PERFMON, or root.
+// The package needs CAP_BPF and CAP_PERFMON, or root. It needs Linux 6.6 (uprobe_multi links), and
+// 6.10 to attach to one process of several that run the same file.
 package bpf

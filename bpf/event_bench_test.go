@@ -9,10 +9,10 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest/layout"
 )
 
-// BenchmarkDetails measures what a message and its reply take between two processes of one
-// scheduler, which is five events each: bare, with an outcome of messages, with spans to be
-// explained of which none is open, and within such a span. The time in our programs is
-// shown as well, for each of their runs.
+// BenchmarkDetails measures the time for a message and its reply between two processes of one
+// scheduler, with five events each. It measures without observation, with an outcome of messages,
+// with explained spans of which none is open, and within such a span. It also shows the time of
+// each run of our programs.
 func BenchmarkDetails(b *testing.B) {
 	vm := vmtest.Start(b, oneScheduler())
 	vmtest.Call(b, vm, "vm_spans", "pairs", "[10]")

@@ -21,7 +21,7 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// What is recorded of spans is compared here with the stories that vm_spans makes happen.
+// These tests compare the recorded events of spans with the known courses of events in vm_spans.
 
 func explained(o bpf.Outcome) bpf.Outcome {
 	o.Explain = true
@@ -58,7 +58,7 @@ func attachExplained(t *testing.T, c *vmtest.Collector, vm *erlang.VM) *bpf.Atta
 	return a
 }
 
-// call calls a function of vm_spans, and returns what was recorded besides.
+// call calls a function of vm_spans, and returns its result with the recorded events.
 func (r *recorder) call(function, args string) (*answer, []bpf.Event) {
 	r.t.Helper()
 	r.all()
@@ -70,10 +70,10 @@ func (r *recorder) call(function, args string) (*answer, []bpf.Event) {
 	return a, events
 }
 
-// all returns what was recorded up to the present.
+// all returns the events recorded up to the present.
 func (r *recorder) all() (events []bpf.Event, lost uint64) {
 	r.t.Helper()
-	vmtest.WaitUntil(monotonic.Now() + int64(2*time.Millisecond)) // Events leaves the last one to the next call
+	vmtest.WaitUntil(monotonic.Now() + int64(2*time.Millisecond)) // Events leaves the last millisecond to the next call
 	loss, err := r.Events(func(batch []bpf.Event) { events = append(events, batch...) })
 	if err != nil {
 		r.t.Fatal(err)
@@ -84,7 +84,7 @@ func (r *recorder) all() (events []bpf.Event, lost uint64) {
 	return events, loss.Events
 }
 
-// of returns the events of a process, but for what ran beside it.
+// of returns the events of a process, except those about its neighbours.
 func of(events []bpf.Event, process uint64) []bpf.Event {
 	var own []bpf.Event
 	for _, e := range events {
@@ -105,7 +105,7 @@ func ofKind(events []bpf.Event, kind bpf.EventKind) []bpf.Event {
 	return some
 }
 
-// kindNames are what tests call kinds.
+// kindNames are the tests' names of kinds.
 var kindNames = map[bpf.EventKind]string{
 	bpf.EventWatch: "watch", bpf.EventUnwatched: "unwatched", bpf.EventSpanStart: "start", bpf.EventSpanEnd: "end",
 	bpf.EventIn: "in", bpf.EventOut: "out", bpf.EventGCStart: "gc", bpf.EventGCEnd: "gc-end",
@@ -129,21 +129,21 @@ func checkKinds(t *testing.T, who string, events []bpf.Event, want string) {
 	}
 }
 
-// oneScheduler has one scheduler of each kind, so that what happens has one order.
+// oneScheduler uses one scheduler of each kind, so that events have a fixed order.
 func oneScheduler() erlang.Options { return oneClock("+S", "1:1", "+SDcpu", "1:1", "+SDio", "1") }
 
-// Everything that happens to a process while its span is open is recorded, in order, and to
-// those that it sends messages; nothing before and after, nor of others.
+// All events of a process during its open span are recorded in order, and also those of processes
+// to which it sends messages. Events before and after, and of other processes, are not recorded.
 func TestEvents(t *testing.T) {
 	vm := vmtest.Start(t, oneScheduler())
 	r, _ := explaining(t, vm, bpf.Options{})
-	r.call("story", "[1]") // threads that were waiting when we attached begin to run unseen
+	r.call("story", "[1]") // the start of threads that waited when we attached is not seen
 
 	t.Run("story", func(t *testing.T) { testStory(t, r) })
 	t.Run("congestion", func(t *testing.T) {
 		a, events := r.call("congestion", "[]")
 		own := of(events, a.process())
-		// Behind that there may be a message from the port.
+		// A message from the port may follow.
 		if got := kindsOf(own); !strings.HasPrefix(got, "watch start suspend out resume in ") || !strings.HasSuffix(got, " end") {
 			t.Fatalf("owner: %s", got)
 		}
@@ -202,8 +202,8 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// A process is suspended by the VM while it changes a persistent term, and by another
-// process. Those signals that are for a process that does not run are handled unseen.
+// A process is suspended by the VM while it changes a persistent term, and by another process. The
+// handling of signals to a process that does not run is not seen.
 func testSuspensions(t *testing.T, r *recorder) {
 	a, events := r.call("suspensions", "[]")
 	process, holder := a.process(), a.process()
@@ -230,8 +230,8 @@ func testSuspensions(t *testing.T, r *recorder) {
 	}
 }
 
-// functionOf returns the function of a VM that goes on so far behind the place of the probe
-// process__suspend.
+// functionOf returns the function of a VM that contains a return address, given by its distance
+// from the probe process__suspend.
 func functionOf(t *testing.T, vm *erlang.VM, caller int64) string {
 	t.Helper()
 	target := vmtest.Target(t, vm)
@@ -296,7 +296,7 @@ func testStory(t *testing.T, r *recorder) {
 	}
 }
 
-// How a wait ends is told, and where the message comes from that ends it.
+// The end of a wait is reported, with the sender of the message that ends it.
 func testWaits(t *testing.T, r *recorder) {
 	a, events := r.call("waits", "[]")
 	process := a.process()
@@ -311,7 +311,7 @@ func testWaits(t *testing.T, r *recorder) {
 			timers = append(timers, e.State&(known|bpf.StateTimer|bpf.StateTimedOut))
 		}
 	}
-	// A time, a message within a time, for ever by a variable; and without a time.
+	// A timeout, a message before a timeout, an infinite timeout in a variable, and no timeout.
 	want := []uint8{known | bpf.StateTimer, known | bpf.StateTimer, known | bpf.StateTimedOut, known}
 	if len(timers) < len(want) || !slices.Equal(timers[:len(want)], want) {
 		t.Errorf("it stopped with timers %b, want %b", timers, want)
@@ -353,8 +353,8 @@ func testWaits(t *testing.T, r *recorder) {
 	}
 }
 
-// Messages are followed over ten hops. The eleventh is seen to be sent, and then again the
-// one that comes back.
+// Messages are followed over ten hops. The send of the eleventh is seen, and then again that of the
+// message that comes back.
 func testChain(t *testing.T, r *recorder) {
 	a, events := r.call("chain", "[13]")
 	chain := make([]uint64, 14)
@@ -382,7 +382,7 @@ func testChain(t *testing.T, r *recorder) {
 	}
 }
 
-// The tokens of messages are those that they are received with, those to aliases too.
+// Messages have the same tokens at the send and at the receipt, also messages to aliases.
 func testTokens(t *testing.T, r *recorder, label int, want int32) {
 	a, events := r.call("tokens", fmt.Sprintf("[%d]", label))
 	pair := []uint64{a.process(), a.process()}
@@ -404,7 +404,7 @@ func testTokens(t *testing.T, r *recorder, label int, want int32) {
 	}
 }
 
-// A process that finds no room to be watched is told of, and counted, once for many
+// A process that cannot be tracked for lack of space has one event and counts once, even for many
 // messages.
 func TestEventsUnwatched(t *testing.T) {
 	vm := vmtest.Start(t, oneScheduler())
@@ -422,14 +422,14 @@ func TestEventsUnwatched(t *testing.T) {
 		t.Errorf("of %d, with one that is watched, %s; of %d: %s", first, kindsOf(of(events, first)), other, kindsOf(of(events, other)))
 	}
 	r.ReadTo(monotonic.Now())
-	a, events = r.call("crowd", "[1]") // that of the first one has been swept away
+	a, events = r.call("crowd", "[1]") // the room of the first one has been swept
 	checkKinds(t, "later", of(events, a.process()), "watch start out ready in queued receive end")
 }
 
-// Two VMs do not mix, though their processes have the same pids. And a log that is too
-// small, and is read while it is written, has whole records only and tells how many were
-// lost: together they are as many as another log has that is large enough, but for those
-// of neighbours, which depend on when a program ran.
+// Two VMs are kept apart although their processes have the same pids. A log that is too small, and
+// is read while it is written, contains only whole records and reports the number of lost ones.
+// Together they are as many as in a log that is large enough, except records of neighbours, which
+// depend on when a program ran.
 func TestEventsOfTwoVMs(t *testing.T) {
 	const n = 5000
 	otp := vmtest.Private(t)
@@ -498,8 +498,8 @@ func TestEventsOfTwoVMs(t *testing.T) {
 	}
 }
 
-// Nothing is attached for what is not to be explained, and a collector that was made
-// without room for events has none later. What the file lacks is said.
+// Nothing is attached for outcomes without explanations, and a collector that was made without room
+// for events has none later. The error names what the file lacks.
 func TestDetailsAttached(t *testing.T) {
 	vm := vmtest.Start(t, oneScheduler())
 	plain := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}})
@@ -549,8 +549,8 @@ func TestDetailsAttached(t *testing.T) {
 	checkTotal(t, c, 0, vm.PID(), succeeded(3)) // it stays one outcome
 }
 
-// Where one of the details cannot be attached to, the others are, and it is said which.
-// Later changes do not make it forgotten.
+// If one of the details cannot be attached, the others are, and the error names it. It is still
+// reported after later changes.
 func TestDetailsOneFails(t *testing.T) {
 	vm := vmtest.Start(t, oneScheduler())
 	o := explained(load(endless))
@@ -561,7 +561,7 @@ func TestDetailsOneFails(t *testing.T) {
 	for i := range target.Probes {
 		if p := &target.Probes[i]; p.Name == "process__suspend" {
 			p.Sites = slices.Clone(p.Sites)
-			p.Sites[0].Offset = 1 << 40 // behind the end of the file
+			p.Sites[0].Offset = 1 << 40 // after the end of the file
 		}
 	}
 	a, err := c.Attach(t.Context(), target)
@@ -589,8 +589,8 @@ func TestDetailsOneFails(t *testing.T) {
 	checkKinds(t, "owner", of(events, answer.process()), "watch start send out ready in queued receive end")
 }
 
-// Nobody is watched on from before a time in which nothing was to be explained: what
-// happened then is not known.
+// No process stays watched through a time without explanations, because events in that time are
+// unknown.
 func TestEventsAfterDarkTime(t *testing.T) {
 	vm := vmtest.Start(t, oneScheduler())
 	r, _ := explaining(t, vm, bpf.Options{})
@@ -625,8 +625,8 @@ func TestEventsAfterDarkTime(t *testing.T) {
 	}
 }
 
-// Where the layout of processes is not known, their state is not either, and of the token
-// of a message to an alias only the label.
+// If the layout of processes is unknown, their states are unknown too, and only the label of the
+// token is known for a message to an alias.
 func TestEventsWithoutLayout(t *testing.T) {
 	vm := vmtest.Start(t, oneScheduler())
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{explained(load(endless))}, Window: int64(time.Second)})
@@ -650,7 +650,7 @@ func TestEventsWithoutLayout(t *testing.T) {
 	}
 }
 
-// after returns when the window after the next one begins.
+// after returns the beginning of the window after the next one.
 func after(c *vmtest.Collector) int64 {
 	_, to := c.Window(uint64(c.Number(monotonic.Now()) + 1))
 	return to
@@ -664,8 +664,8 @@ func probeNames(a *bpf.Attachment) []string {
 	return names
 }
 
-// Waits of schedulers' threads for a processor are those that the outcome os-wait tells
-// of, but for the short ones and those of a VM that has no spans.
+// Waits of schedulers' threads for a processor equal the instances of the outcome os-wait, except
+// short ones and those of a VM without spans.
 func TestEventsWaitForProcessor(t *testing.T) {
 	otp := vmtest.Private(t)
 	vm, rival := vmtest.StartOn(t, otp, oneClock("+S", "2:2")), vmtest.StartOn(t, otp, oneClock("+S", "2:2"))
@@ -689,11 +689,15 @@ func TestEventsWaitForProcessor(t *testing.T) {
 		t.Fatal(err)
 	}
 	instances := stop()
-	begin := ofKind(events, bpf.EventSpanStart)[0].Time
+	begin, end := ofKind(events, bpf.EventSpanStart)[0].Time, events[len(events)-1].Time // the outcome continues meanwhile
 	schedulers, initial := tasks(t, vm.PID()), inInitialNamespace(t)
 
-	own := make(map[int][]interval)
+	own, unseen := make(map[int][]interval), 0
 	for _, e := range ofKind(events, bpf.EventOffCPU) {
+		if e.Unseen {
+			unseen++ // the kernel's tracepoints missed a switch
+			continue
+		}
 		if e.Off == bpf.OffBlocked {
 			continue // before anything is known of a thread
 		}
@@ -708,27 +712,29 @@ func TestEventsWaitForProcessor(t *testing.T) {
 	var ours, theirs int64
 	for tid, waits := range own {
 		var all []interval
-		for _, i := range chosen(instances, func(i bpf.Instance) bool { return i.ID == uint64(tid) && i.End > begin && i.End-i.Start >= 10_000 }) {
+		for _, i := range chosen(instances, func(i bpf.Instance) bool {
+			return i.ID == uint64(tid) && i.End > begin && i.End <= end && i.End-i.Start >= 10_000
+		}) {
 			all = append(all, interval{i.Start, i.End})
 			theirs += i.End - i.Start
 		}
 		ours += overlap(waits, all)
 	}
-	t.Logf("%d ns of waits of %d threads are in both; the outcome has %d", ours, len(slices.Collect(maps.Keys(own))), theirs)
+	t.Logf("%d ns of waits of %d threads are in both; the outcome has %d; %d were not seen", ours, len(slices.Collect(maps.Keys(own))), theirs, unseen)
 	if len(own) == 0 || ours < theirs/20*19 {
 		t.Errorf("%d ns in both, and the outcome has %d", ours, theirs)
 	}
 }
 
-// The log has an event, with a reason, for a scheduler's thread that sleeps while it runs a
-// process, or is stopped: meanwhile, and when it goes on. It has none for an idle thread.
+// The log has an event with a reason for a scheduler's thread that is stopped, or sleeps while it
+// runs a process: meanwhile, and when it continues. It has none for an idle thread.
 func TestEventsOffCPU(t *testing.T) {
 	vm := vmtest.Start(t, oneScheduler())
 	r, _ := explaining(t, vm, bpf.Options{})
 	if err := r.ObserveThreads(vm.PID()); err != nil {
 		t.Fatal(err)
 	}
-	r.call("story", "[1]") // from now on it is known which threads have nothing to do
+	r.call("story", "[1]") // from now on idle threads are known
 
 	_, events := r.call("asleep", "[50]")
 	start, end := ofKind(events, bpf.EventSpanStart)[0], ofKind(events, bpf.EventSpanEnd)[0]
@@ -737,7 +743,7 @@ func TestEventsOffCPU(t *testing.T) {
 		if e.Thread != start.Thread || e.Off == bpf.OffReady {
 			continue
 		}
-		if e.Off != bpf.OffBlocked || e.From < start.Time || e.From > e.To || e.To > e.Time || e.Time > end.Time {
+		if e.Off != bpf.OffBlocked || e.From < start.Time || e.From > e.To || e.To > e.Time || e.Time > end.Time && !e.Unseen {
 			t.Errorf("span from %d to %d, and %+v", start.Time, end.Time, e)
 		}
 		if e.Text == "pselect6" || e.Text == "clock_nanosleep" {
@@ -771,8 +777,76 @@ func TestEventsOffCPU(t *testing.T) {
 	}
 }
 
-// during calls a function of vm_spans, and returns the first thread that does not run meanwhile
-// for some reason.
+// If the kernel counted more switches of a scheduler's thread than the programs saw, the log
+// reports that the thread did not run for an unknown part of the time. A sleep until a wakeup is
+// known even if the programs missed that the thread ran again.
+func TestEventsUnseenSwitches(t *testing.T) {
+	vm := vmtest.Start(t, oneScheduler())
+	r, _ := explaining(t, vm, bpf.Options{})
+	observe := func(on bool) {
+		t.Helper()
+		do := r.ObserveThreads
+		if !on {
+			do = r.LoseThreads
+		}
+		if err := do(vm.PID()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	observe(true)
+	r.call("story", "[1]") // from now on idle threads are known
+
+	// unseen returns the missed part of a span of 300 ms, and the span. lose runs while its thread
+	// sleeps.
+	unseen := func(lose func(asleep bpf.Event)) (missed []bpf.Event, start, end bpf.Event) {
+		t.Helper()
+		r.all()
+		done := make(chan error, 1)
+		go func() {
+			_, err := r.vm.Call(t.Context(), "vm_spans", "asleep", "[300]")
+			done <- err
+		}()
+		lose(r.until(bpf.OffBlocked))
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		observe(true)
+		events, lost := r.all()
+		if lost > 0 {
+			t.Fatalf("%d events lost", lost)
+		}
+		start, end = ofKind(events, bpf.EventSpanStart)[0], ofKind(events, bpf.EventSpanEnd)[0]
+		for _, e := range ofKind(events, bpf.EventOffCPU) {
+			if e.Unseen && e.Thread == start.Thread && e.Time >= start.Time && e.From < end.Time {
+				missed = append(missed, e)
+			}
+		}
+		return missed, start, end
+	}
+
+	t.Run("it is not seen that the thread is woken, and runs again", func(t *testing.T) {
+		missed, _, end := unseen(func(bpf.Event) { observe(false) })
+		if len(missed) != 1 {
+			t.Fatalf("missed: %+v", missed)
+		}
+		if m := missed[0]; m.Off != bpf.OffBlocked || m.From != m.To || m.Time < end.Time || m.Time-m.From < 100_000_000 {
+			t.Errorf("it ended at %d, and %+v", end.Time, m)
+		}
+	})
+	t.Run("it is not known since when the thread sleeps", func(t *testing.T) {
+		missed, _, end := unseen(func(asleep bpf.Event) {
+			if err := r.ForgetOffCPU(asleep.Thread); err != nil {
+				t.Error(err)
+			}
+		})
+		if len(missed) != 1 || missed[0].From != 0 || missed[0].To != 0 {
+			t.Errorf("it ended at %d, missed: %+v", end.Time, missed)
+		}
+	})
+}
+
+// during calls a function of vm_spans, and returns the first thread that does not run for the given
+// reason meanwhile.
 func (r *recorder) during(function, args string, why bpf.OffReason) bpf.Event {
 	r.t.Helper()
 	done := make(chan error, 1)
@@ -787,8 +861,8 @@ func (r *recorder) during(function, args string, why bpf.OffReason) bpf.Event {
 	return found
 }
 
-// until returns the first thread of a process's scheduler that does not run for some reason,
-// when there is one: for lack of work it does not count.
+// until waits until a thread of a process's scheduler does not run for the given reason, and
+// returns it. Idle threads do not count.
 func (r *recorder) until(why bpf.OffReason) bpf.Event {
 	r.t.Helper()
 	for r.t.Context().Err() == nil {
@@ -811,7 +885,7 @@ func (r *recorder) absent() []bpf.Event {
 	return events
 }
 
-// inInitialNamespace reports whether threads have the ids here by which events name them.
+// inInitialNamespace reports whether thread ids here equal those in events.
 func inInitialNamespace(t *testing.T) bool {
 	t.Helper()
 	namespace, err := os.Readlink("/proc/self/ns/pid")

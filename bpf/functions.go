@@ -8,16 +8,16 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// functionsMost is how many different functions [Collector.SetFunction] takes.
+// functionsMost is the maximum number of different functions for [Collector.SetFunction].
 const functionsMost = 1 << 16
 
-// SetFunction has a process be counted with a function from now on, in outcomes with
-// [GroupByMFA]; process is as of [Instance]. It is for processes whose spawn does not tell
-// the function. What the process is not counted with a function before is counted with the
-// process. Of too many functions it does nothing.
+// SetFunction counts a process with a function from now on, in outcomes with [GroupByMFA]; process
+// is as in [Instance]. It is for processes whose spawn does not report the function. Earlier
+// instances that were not counted with a function stay counted with the process. If there are too
+// many functions, it does nothing.
 func (c *Collector) SetFunction(vm int, process uint64, function string) error {
 	if len(function) > textMost {
-		function = function[:textMost] // as those that the programs read
+		function = function[:textMost] // like those that the programs read
 	}
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(function)) // never fails
@@ -39,9 +39,9 @@ func (c *Collector) SetFunction(vm int, process uint64, function string) error {
 	return nil
 }
 
-// Born passes on the processes that were spawned since it was last called and whose spawn
-// does not tell the function, those of OTP's behaviours; process is as of [Instance]. There
-// are none where no outcome has [GroupByMFA]. Of very many some are missing.
+// Born passes on the processes that were spawned since the last call and whose spawn does not
+// report the function, such as those of OTP's behaviours; process is as in [Instance]. There are
+// none if no outcome has [GroupByMFA]. If there are very many, some are missing.
 func (c *Collector) Born(fn func(vm int, process uint64)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

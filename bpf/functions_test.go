@@ -10,8 +10,7 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// waiter is an Erlang expression that starts a process of a function with a name, which
-// takes messages.
+// waiter is an Erlang expression that starts a process with a named function, which takes messages.
 const waiter = `
 	{ok, T, _} = erl_scan:string("-module(waiter). -export([loop/0]). loop() -> receive _ -> loop() end."),
 	Forms = fun F([], _, All) -> lists:reverse(All);
@@ -20,10 +19,10 @@ const waiter = `
 	{ok, waiter, Code} = compile:forms(Forms(T, [], [])),
 	{module, waiter} = code:load_binary(waiter, "waiter.erl", Code)`
 
-// The function of a process is known as long as it lives, however many others come and go
-// meanwhile: those are forgotten when they exit.
+// The function of a process is known as long as it lives, however many others start and end
+// meanwhile, because ended processes are dropped.
 func TestFunctionsOfProcessesThatLast(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	vmtest.Eval(t, vm, waiter)
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{builtin(t, "mailbox", bpf.GroupByMFA)}})
 	c.Observe(vm)
@@ -37,10 +36,10 @@ func TestFunctionsOfProcessesThatLast(t *testing.T) {
 	}
 }
 
-// New processes of OTP's behaviours are told of, and are counted by the function that is
-// then set.
+// Born returns new processes of OTP's behaviours. They are counted with the function that is set
+// for them then.
 func TestSetFunction(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{builtin(t, "mailbox", bpf.GroupByMFA)}, Window: int64(time.Hour)})
 	c.Observe(vm)
 	born := func() (all []uint64) {
@@ -67,7 +66,7 @@ func TestSetFunction(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := born(); len(got) > 0 {
-		t.Errorf("%v are told of twice", got)
+		t.Errorf("Born returns %v twice", got)
 	}
 	vmtest.Eval(t, vm, `[gen_event:sync_notify(server, ping) || _ <- lists:seq(1, 10)], ok`)
 	counts, _, err := c.Read(0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 
-/* Groups of an outcome's instances: by process, function, port. Each window has groups
- * of its own, which are bounded: what finds no room is counted together. */
+/* Groups of an outcome's instances: by process, function or port. Each window has its own groups.
+ * Their number is limited: instances that find no room are counted together. */
 
 #ifndef GROUP_BPF_H
 #define GROUP_BPF_H
@@ -14,27 +14,26 @@
 
 struct group_key {
 	__u64 group;
-	__u32 outcome; /* entry */
+	__u32 outcome; /* index of the entry */
 	__u32 pid;     /* of the VM */
 	__u32 row;     /* of the window */
 	__u32 pad;
 };
 
-/* Bounds of the delays' buckets are a quarter of a power of two apart: see
- * outcome.Bucket. */
+/* There are four buckets for each power of two: see outcome.Bucket. */
 #define DELAY_BUCKETS 172
 
 struct group {
 	__u64 counts[3]; /* successes, failures, timeouts */
-	__u64 total_ns;  /* of the successes */
+	__u64 total_ns;  /* of the delays of successes */
 	__u64 amount;
-	__u64 starts;   /* where arrivals are counted */
-	__u64 cpu_ns;   /* of the successes, where they are slices: on a processor */
-	__u64 dirty_ns; /* likewise: on dirty schedulers, on a processor or not */
+	__u64 starts;   /* if arrivals are counted */
+	__u64 cpu_ns;   /* of successful slices: time on a processor */
+	__u64 dirty_ns; /* of successful slices: time on dirty schedulers, on a processor or not */
 	__u32 delays[DELAY_BUCKETS]; /* of the successes */
 };
 
-/* User space deletes those of a window that it has read. */
+/* User space deletes the groups of a window after it has read them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -43,15 +42,15 @@ struct {
 	__type(value, struct group);
 } groups SEC(".maps");
 
-/* What a new group is. */
+/* The initial value of a group. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct group);
-} no_group SEC(".maps");
+} new_group SEC(".maps");
 
-/* What has no room among the groups, by outcome, VM and window; group is 0. */
+/* Instances that found no room in groups, by outcome, VM and window. Their group is 0. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -60,7 +59,7 @@ struct {
 	__type(value, struct group);
 } rests SEC(".maps");
 
-/* Texts that groups have in place of a pid, by their hash. */
+/* The texts of groups that are not processes, by their hash. */
 #define TEXT_MAX 127
 
 struct group_text {
@@ -74,7 +73,7 @@ struct {
 	__type(value, struct group_text);
 } texts_seen SEC(".maps");
 
-/* Says that a group is a text; pids do not have it. */
+/* Marks a group as a text. Pids never have this bit. */
 #define IS_TEXT (1ULL << 63)
 
 struct process_key {
@@ -82,9 +81,9 @@ struct process_key {
 	__u64 pid; /* of the VM */
 };
 
-/* The function that each process was started with: the group of its text. An entry is
- * deleted when its process exits. User space adds the functions that only the VM's memory
- * tells, and may do so just after the exit: such entries are evicted some time. */
+/* The group of the function with which each process was spawned. An entry is deleted when its
+ * process exits. User space adds functions that only the VM's memory shows, possibly just after the
+ * exit: such entries are evicted eventually. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1); /* set when loading */
@@ -92,14 +91,15 @@ struct {
 	__type(value, __u64);
 } spawned SEC(".maps");
 
-/* New processes of which the spawn does not tell the function, for user space. */
+/* For user space: new processes whose spawn event does not show their real function. */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, 1); /* set when loading */
 	__type(value, struct process_key);
 } born SEC(".maps");
 
-/* The function that a process was started with, or the process where it is not known. */
+/* Returns the group of the function with which a process was spawned, or the process itself if that
+ * is unknown. */
 static __always_inline __u64 spawn_group(__u64 process, __u32 pid)
 {
 	struct process_key k = {.process = process, .pid = pid};
@@ -131,13 +131,13 @@ static __always_inline __u32 delay_bucket(__u64 ns)
 	return bucket < DELAY_BUCKETS ? bucket : DELAY_BUCKETS - 1;
 }
 
-/* Where the status of an instance in its group has these flags, the instance is a slice: its
- * amount is processor time, and it may be one on a dirty scheduler. */
+/* Flags of the status of an instance in its group: the instance is a slice, so its amount is
+ * processor time; and the slice is on a dirty scheduler. */
 #define SLICE (1U << 16)
 #define DIRTY_SLICE (1U << 17)
 
-/* Adds an instance to its group; status is SUCCESSES, FAILURES or TIMEOUTS, with flags, or
- * STARTS for one that starts. */
+/* Adds an instance to its group. flagged is SUCCESSES, FAILURES or TIMEOUTS with flags, or STARTS
+ * for an instance that starts. */
 static __always_inline void add_share(struct group *g, __u32 flagged, __u64 delay, __u64 amount)
 {
 	__u32 status = flagged & ~(SLICE | DIRTY_SLICE);
@@ -175,14 +175,14 @@ static __always_inline struct group *make_group(void *map, const struct group_ke
 
 	if (g)
 		return g;
-	empty = bpf_map_lookup_elem(&no_group, &zero);
+	empty = bpf_map_lookup_elem(&new_group, &zero);
 	if (empty)
 		bpf_map_update_elem(map, k, empty, BPF_NOEXIST);
 	return bpf_map_lookup_elem(map, k);
 }
 
-/* Counts an instance in its group. owner is the entry of the outcome and, in the upper
- * half, the pid of the VM; end is the row and the status likewise. Not static, as
+/* Counts an instance in its group. owner is the index of the outcome's entry, with the pid of the
+ * VM in the upper half. end is the row, with the flagged status in the upper half. Not static, like
  * note_rank. */
 __noinline int add_to_group(__u64 group, __u64 owner, __u64 end, __u64 delay, __u64 amount)
 {
@@ -198,7 +198,6 @@ __noinline int add_to_group(__u64 group, __u64 owner, __u64 end, __u64 delay, __
 	return 0;
 }
 
-/* Counts an instance in its group. */
 static __always_inline void count_group(const struct span *v, __u32 row, __u32 status,
 					__u64 delay, __u64 amount)
 {

@@ -10,30 +10,31 @@ import (
 
 // A Group is a part of an outcome's instances in a window.
 type Group struct {
-	Process uint64 // that it is, as in [Instance]; 0 where it is a text, and for the rest
+	Process uint64 // number of the process, as in [Instance]; 0 if the key is a text, and for the rest
 	Text    string // "" for a process, and for the rest
-	Rest    bool   // what found no room among the groups, or could not be read
+	Rest    bool   // instances without room among the groups, or with an unreadable key
 
 	Successes, Failures, Timeouts uint64
 	Total                         int64    // of the delays of successes, nanoseconds
 	Amount                        uint64   // as of [Counters]
 	Starts                        uint64   // with Accounts, of instances that end in the order of their starts
 	Processor                     int64    // with Accounts, of slices that were successes: nanoseconds on a processor
-	Dirty                         int64    // likewise: nanoseconds on dirty schedulers, on a processor or not
+	Dirty                         int64    // nanoseconds on dirty schedulers, on a processor or not
 	Delays                        []uint32 // of successes, in the buckets of DelayBuckets
 }
 
-// DelayBuckets is how many buckets the delays of a [Group] are in: see delay_bucket of
+// DelayBuckets is the number of buckets for the delays of a [Group]: see delay_bucket of
 // group.bpf.h.
 const DelayBuckets = len(kernelGroup{}.Delays)
 
-// isText says that a group is a text: IS_TEXT of group.bpf.h.
+// isText marks a group that is a text: IS_TEXT of group.bpf.h.
 const isText = 1 << 63
 
-// textMost is how many bytes of a text the programs read: TEXT_MAX of group.bpf.h.
+// textMost is the maximum number of bytes of a text that the programs read: TEXT_MAX of
+// group.bpf.h.
 const textMost = len(kernelGroupText{}.Text) - 1
 
-// groupsAtOnce is how many groups are read at a time.
+// groupsAtOnce is the number of groups that are read at a time.
 const groupsAtOnce = 1024
 
 // A groupReader reads groups and remembers their texts.
@@ -43,8 +44,8 @@ type groupReader struct {
 	texts  textReader
 }
 
-// readGroups adds the groups of window n, which is over and of a plan with these entries,
-// to what was counted of it, and removes them from the kernel.
+// readGroups adds the groups of window n to its counts, and removes them from the kernel. The
+// window has ended, and its plan has these entries.
 func (c *Collector) readGroups(n uint64, entries []int) error {
 	return c.takeGroups(uint32(n%windows), func(k kernelGroupKey, g Group) {
 		number := c.entries[k.Outcome].number
@@ -113,7 +114,7 @@ func (c *Collector) takeGroupsOf(m *ebpf.Map, row uint32, fn func(kernelGroupKey
 	return err
 }
 
-// group returns a group as others see it.
+// group returns a group in its exported form.
 func (c *Collector) group(k kernelGroupKey, g *kernelGroup, rest bool) Group {
 	out := Group{
 		Successes: g.Counts[0],
@@ -138,7 +139,7 @@ func (c *Collector) group(k kernelGroupKey, g *kernelGroup, rest bool) Group {
 	return out
 }
 
-// textOf returns the text that a group is; "" where it is not known any more.
+// textOf returns the text of a group, or "" if it is no longer known.
 func (c *Collector) textOf(group uint64) string {
 	if function, ok := c.functions[group]; ok {
 		return function

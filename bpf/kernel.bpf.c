@@ -15,7 +15,8 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* Names that only the generated Go code needs: keeps them in the type information. */
+/* Types and enums that only the generated Go code needs. These variables keep them in the type
+ * information. */
 const struct instance *instance_type __attribute__((unused));
 const struct failed_instance *failed_instance_type __attribute__((unused));
 const enum arg_kind *arg_kind_type __attribute__((unused));

@@ -34,6 +34,7 @@ const (
 	kernelArgKindARG_MEMORY   kernelArgKind = 2
 	kernelArgKindARG_BLOCK    kernelArgKind = 3
 	kernelArgKindARG_UNKNOWN  kernelArgKind = 4
+	kernelArgKindARG_ADDRESS  kernelArgKind = 5
 )
 
 type kernelArrivals struct {
@@ -160,13 +161,29 @@ const (
 	kernelLoggedLOG_MONITOR    kernelLogged = 22
 )
 
-type kernelOffCpu struct {
+type kernelNamespacePlaces struct {
 	_       structs.HostLayout
-	SinceNs uint64
-	ReadyNs uint64
+	Inode   uint32
+	Level   uint32
+	Leader  uint32
 	Pid     uint32
-	Why     uint16
-	Syscall int16
+	Deepest uint32
+	Here    uint32
+	Nr      uint32
+	Ns      uint32
+	Number  uint32
+}
+
+type kernelOffCpu struct {
+	_        structs.HostLayout
+	SinceNs  uint64
+	ReadyNs  uint64
+	SureNs   uint64
+	Pid      uint32
+	Switches uint32
+	Why      uint16
+	Syscall  int16
+	Unused   uint32
 }
 
 type kernelOffReason uint32
@@ -182,12 +199,14 @@ const (
 type kernelOperandKind uint32
 
 const (
-	kernelOperandKindOPERAND_NONE   kernelOperandKind = 0
-	kernelOperandKindOPERAND_THREAD kernelOperandKind = 1
-	kernelOperandKindOPERAND_NUMBER kernelOperandKind = 2
-	kernelOperandKindOPERAND_PID    kernelOperandKind = 3
-	kernelOperandKindOPERAND_TERM   kernelOperandKind = 4
-	kernelOperandKindOPERAND_TEXT   kernelOperandKind = 5
+	kernelOperandKindOPERAND_NONE     kernelOperandKind = 0
+	kernelOperandKindOPERAND_THREAD   kernelOperandKind = 1
+	kernelOperandKindOPERAND_NUMBER   kernelOperandKind = 2
+	kernelOperandKindOPERAND_PID      kernelOperandKind = 3
+	kernelOperandKindOPERAND_TERM     kernelOperandKind = 4
+	kernelOperandKindOPERAND_TEXT     kernelOperandKind = 5
+	kernelOperandKindOPERAND_FUNCTION kernelOperandKind = 6
+	kernelOperandKindOPERAND_PORT     kernelOperandKind = 7
 )
 
 type kernelOther uint32
@@ -394,10 +413,12 @@ type kernelTest struct {
 type kernelTestForm uint32
 
 const (
-	kernelTestFormTEST_NUMBER kernelTestForm = 0
-	kernelTestFormTEST_TERM   kernelTestForm = 1
-	kernelTestFormTEST_TEXT   kernelTestForm = 2
-	kernelTestFormTEST_PREFIX kernelTestForm = 3
+	kernelTestFormTEST_NUMBER   kernelTestForm = 0
+	kernelTestFormTEST_TERM     kernelTestForm = 1
+	kernelTestFormTEST_TEXT     kernelTestForm = 2
+	kernelTestFormTEST_PREFIX   kernelTestForm = 3
+	kernelTestFormTEST_MODULE   kernelTestForm = 4
+	kernelTestFormTEST_FUNCTION kernelTestForm = 5
 )
 
 type kernelTestOp uint32
@@ -410,6 +431,13 @@ const (
 	kernelTestOpOP_GREATER       kernelTestOp = 4
 	kernelTestOpOP_GREATER_EQUAL kernelTestOp = 5
 )
+
+type kernelTextParts struct {
+	_        structs.HostLayout
+	Module   uint64
+	Function uint64
+	Number   uint64
+}
 
 type kernelWatch struct {
 	_       structs.HostLayout
@@ -443,6 +471,7 @@ const (
 	kernelMapBorn               = "born"
 	kernelMapCells              = "cells"
 	kernelMapClocks             = "clocks"
+	kernelMapCrowdRuns          = "crowd_runs"
 	kernelMapExits              = "exits"
 	kernelMapFreeSlots          = "free_slots"
 	kernelMapGroups             = "groups"
@@ -451,8 +480,8 @@ const (
 	kernelMapLogHeads           = "log_heads"
 	kernelMapLogRecords         = "log_records"
 	kernelMapNamesSeen          = "names_seen"
-	kernelMapNoGroup            = "no_group"
-	kernelMapNoRunner           = "no_runner"
+	kernelMapNewGroup           = "new_group"
+	kernelMapNewRunner          = "new_runner"
 	kernelMapObserved           = "observed"
 	kernelMapOffCpus            = "off_cpus"
 	kernelMapOutcomes           = "outcomes"
@@ -467,6 +496,7 @@ const (
 	kernelMapSpans              = "spans"
 	kernelMapSpawned            = "spawned"
 	kernelMapTermCache          = "term_cache"
+	kernelMapTextParts          = "text_parts"
 	kernelMapTextsSeen          = "texts_seen"
 	kernelMapThreads            = "threads"
 	kernelMapUnwatched          = "unwatched"
@@ -502,12 +532,15 @@ const (
 	kernelProgRuleViaProbe      = "rule_via_probe"
 	kernelProgSliceSwitch       = "slice_switch"
 	kernelProgSpan              = "span"
+	kernelProgSpanCall          = "span_call"
 	kernelProgSweep             = "sweep"
 	kernelProgThreadSwitch      = "thread_switch"
 	kernelProgThreadWakeup      = "thread_wakeup"
 	kernelVarArgKindType        = "arg_kind_type"
 	kernelVarArgs               = "args"
+	kernelVarArgsAreTerms       = "args_are_terms"
 	kernelVarAtReturn           = "at_return"
+	kernelVarAtomTable          = "atom_table"
 	kernelVarBlockBase          = "block_base"
 	kernelVarBlockBytes         = "block_bytes"
 	kernelVarBlockDisp          = "block_disp"
@@ -518,6 +551,7 @@ const (
 	kernelVarLogMask            = "log_mask"
 	kernelVarLoggedType         = "logged_type"
 	kernelVarMessageWords       = "message_words"
+	kernelVarNamespace          = "namespace"
 	kernelVarNever              = "never"
 	kernelVarOffCpuType         = "off_cpu_type"
 	kernelVarOffReasonType      = "off_reason_type"
@@ -525,8 +559,6 @@ const (
 	kernelVarOriginType         = "origin_type"
 	kernelVarOtherType          = "other_type"
 	kernelVarPairingType        = "pairing_type"
-	kernelVarPidnsDev           = "pidns_dev"
-	kernelVarPidnsIno           = "pidns_ino"
 	kernelVarPortTable          = "port_table"
 	kernelVarProcessFlags       = "process_flags"
 	kernelVarProcessSave        = "process_save"
@@ -616,6 +648,7 @@ type kernelProgramSpecs struct {
 	RuleViaProbe     *ebpf.ProgramSpec `ebpf:"rule_via_probe"`
 	SliceSwitch      *ebpf.ProgramSpec `ebpf:"slice_switch"`
 	Span             *ebpf.ProgramSpec `ebpf:"span"`
+	SpanCall         *ebpf.ProgramSpec `ebpf:"span_call"`
 	Sweep            *ebpf.ProgramSpec `ebpf:"sweep"`
 	ThreadSwitch     *ebpf.ProgramSpec `ebpf:"thread_switch"`
 	ThreadWakeup     *ebpf.ProgramSpec `ebpf:"thread_wakeup"`
@@ -630,6 +663,7 @@ type kernelMapSpecs struct {
 	Born       *ebpf.MapSpec `ebpf:"born"`
 	Cells      *ebpf.MapSpec `ebpf:"cells"`
 	Clocks     *ebpf.MapSpec `ebpf:"clocks"`
+	CrowdRuns  *ebpf.MapSpec `ebpf:"crowd_runs"`
 	Exits      *ebpf.MapSpec `ebpf:"exits"`
 	FreeSlots  *ebpf.MapSpec `ebpf:"free_slots"`
 	Groups     *ebpf.MapSpec `ebpf:"groups"`
@@ -638,8 +672,8 @@ type kernelMapSpecs struct {
 	LogHeads   *ebpf.MapSpec `ebpf:"log_heads"`
 	LogRecords *ebpf.MapSpec `ebpf:"log_records"`
 	NamesSeen  *ebpf.MapSpec `ebpf:"names_seen"`
-	NoGroup    *ebpf.MapSpec `ebpf:"no_group"`
-	NoRunner   *ebpf.MapSpec `ebpf:"no_runner"`
+	NewGroup   *ebpf.MapSpec `ebpf:"new_group"`
+	NewRunner  *ebpf.MapSpec `ebpf:"new_runner"`
 	Observed   *ebpf.MapSpec `ebpf:"observed"`
 	OffCpus    *ebpf.MapSpec `ebpf:"off_cpus"`
 	Outcomes   *ebpf.MapSpec `ebpf:"outcomes"`
@@ -654,6 +688,7 @@ type kernelMapSpecs struct {
 	Spans      *ebpf.MapSpec `ebpf:"spans"`
 	Spawned    *ebpf.MapSpec `ebpf:"spawned"`
 	TermCache  *ebpf.MapSpec `ebpf:"term_cache"`
+	TextParts  *ebpf.MapSpec `ebpf:"text_parts"`
 	TextsSeen  *ebpf.MapSpec `ebpf:"texts_seen"`
 	Threads    *ebpf.MapSpec `ebpf:"threads"`
 	Unwatched  *ebpf.MapSpec `ebpf:"unwatched"`
@@ -670,7 +705,9 @@ type kernelMapSpecs struct {
 type kernelVariableSpecs struct {
 	ArgKindType        *ebpf.VariableSpec `ebpf:"arg_kind_type"`
 	Args               *ebpf.VariableSpec `ebpf:"args"`
+	ArgsAreTerms       *ebpf.VariableSpec `ebpf:"args_are_terms"`
 	AtReturn           *ebpf.VariableSpec `ebpf:"at_return"`
+	AtomTable          *ebpf.VariableSpec `ebpf:"atom_table"`
 	BlockBase          *ebpf.VariableSpec `ebpf:"block_base"`
 	BlockBytes         *ebpf.VariableSpec `ebpf:"block_bytes"`
 	BlockDisp          *ebpf.VariableSpec `ebpf:"block_disp"`
@@ -681,6 +718,7 @@ type kernelVariableSpecs struct {
 	LogMask            *ebpf.VariableSpec `ebpf:"log_mask"`
 	LoggedType         *ebpf.VariableSpec `ebpf:"logged_type"`
 	MessageWords       *ebpf.VariableSpec `ebpf:"message_words"`
+	Namespace          *ebpf.VariableSpec `ebpf:"namespace"`
 	Never              *ebpf.VariableSpec `ebpf:"never"`
 	OffCpuType         *ebpf.VariableSpec `ebpf:"off_cpu_type"`
 	OffReasonType      *ebpf.VariableSpec `ebpf:"off_reason_type"`
@@ -688,8 +726,6 @@ type kernelVariableSpecs struct {
 	OriginType         *ebpf.VariableSpec `ebpf:"origin_type"`
 	OtherType          *ebpf.VariableSpec `ebpf:"other_type"`
 	PairingType        *ebpf.VariableSpec `ebpf:"pairing_type"`
-	PidnsDev           *ebpf.VariableSpec `ebpf:"pidns_dev"`
-	PidnsIno           *ebpf.VariableSpec `ebpf:"pidns_ino"`
 	PortTable          *ebpf.VariableSpec `ebpf:"port_table"`
 	ProcessFlags       *ebpf.VariableSpec `ebpf:"process_flags"`
 	ProcessSave        *ebpf.VariableSpec `ebpf:"process_save"`
@@ -735,6 +771,7 @@ type kernelMaps struct {
 	Born       *ebpf.Map `ebpf:"born"`
 	Cells      *ebpf.Map `ebpf:"cells"`
 	Clocks     *ebpf.Map `ebpf:"clocks"`
+	CrowdRuns  *ebpf.Map `ebpf:"crowd_runs"`
 	Exits      *ebpf.Map `ebpf:"exits"`
 	FreeSlots  *ebpf.Map `ebpf:"free_slots"`
 	Groups     *ebpf.Map `ebpf:"groups"`
@@ -743,8 +780,8 @@ type kernelMaps struct {
 	LogHeads   *ebpf.Map `ebpf:"log_heads"`
 	LogRecords *ebpf.Map `ebpf:"log_records"`
 	NamesSeen  *ebpf.Map `ebpf:"names_seen"`
-	NoGroup    *ebpf.Map `ebpf:"no_group"`
-	NoRunner   *ebpf.Map `ebpf:"no_runner"`
+	NewGroup   *ebpf.Map `ebpf:"new_group"`
+	NewRunner  *ebpf.Map `ebpf:"new_runner"`
 	Observed   *ebpf.Map `ebpf:"observed"`
 	OffCpus    *ebpf.Map `ebpf:"off_cpus"`
 	Outcomes   *ebpf.Map `ebpf:"outcomes"`
@@ -759,6 +796,7 @@ type kernelMaps struct {
 	Spans      *ebpf.Map `ebpf:"spans"`
 	Spawned    *ebpf.Map `ebpf:"spawned"`
 	TermCache  *ebpf.Map `ebpf:"term_cache"`
+	TextParts  *ebpf.Map `ebpf:"text_parts"`
 	TextsSeen  *ebpf.Map `ebpf:"texts_seen"`
 	Threads    *ebpf.Map `ebpf:"threads"`
 	Unwatched  *ebpf.Map `ebpf:"unwatched"`
@@ -776,6 +814,7 @@ func (m *kernelMaps) Close() error {
 		m.Born,
 		m.Cells,
 		m.Clocks,
+		m.CrowdRuns,
 		m.Exits,
 		m.FreeSlots,
 		m.Groups,
@@ -784,8 +823,8 @@ func (m *kernelMaps) Close() error {
 		m.LogHeads,
 		m.LogRecords,
 		m.NamesSeen,
-		m.NoGroup,
-		m.NoRunner,
+		m.NewGroup,
+		m.NewRunner,
 		m.Observed,
 		m.OffCpus,
 		m.Outcomes,
@@ -800,6 +839,7 @@ func (m *kernelMaps) Close() error {
 		m.Spans,
 		m.Spawned,
 		m.TermCache,
+		m.TextParts,
 		m.TextsSeen,
 		m.Threads,
 		m.Unwatched,
@@ -817,7 +857,9 @@ func (m *kernelMaps) Close() error {
 type kernelVariables struct {
 	ArgKindType        *ebpf.Variable `ebpf:"arg_kind_type"`
 	Args               *ebpf.Variable `ebpf:"args"`
+	ArgsAreTerms       *ebpf.Variable `ebpf:"args_are_terms"`
 	AtReturn           *ebpf.Variable `ebpf:"at_return"`
+	AtomTable          *ebpf.Variable `ebpf:"atom_table"`
 	BlockBase          *ebpf.Variable `ebpf:"block_base"`
 	BlockBytes         *ebpf.Variable `ebpf:"block_bytes"`
 	BlockDisp          *ebpf.Variable `ebpf:"block_disp"`
@@ -828,6 +870,7 @@ type kernelVariables struct {
 	LogMask            *ebpf.Variable `ebpf:"log_mask"`
 	LoggedType         *ebpf.Variable `ebpf:"logged_type"`
 	MessageWords       *ebpf.Variable `ebpf:"message_words"`
+	Namespace          *ebpf.Variable `ebpf:"namespace"`
 	Never              *ebpf.Variable `ebpf:"never"`
 	OffCpuType         *ebpf.Variable `ebpf:"off_cpu_type"`
 	OffReasonType      *ebpf.Variable `ebpf:"off_reason_type"`
@@ -835,8 +878,6 @@ type kernelVariables struct {
 	OriginType         *ebpf.Variable `ebpf:"origin_type"`
 	OtherType          *ebpf.Variable `ebpf:"other_type"`
 	PairingType        *ebpf.Variable `ebpf:"pairing_type"`
-	PidnsDev           *ebpf.Variable `ebpf:"pidns_dev"`
-	PidnsIno           *ebpf.Variable `ebpf:"pidns_ino"`
 	PortTable          *ebpf.Variable `ebpf:"port_table"`
 	ProcessFlags       *ebpf.Variable `ebpf:"process_flags"`
 	ProcessSave        *ebpf.Variable `ebpf:"process_save"`
@@ -888,6 +929,7 @@ type kernelPrograms struct {
 	RuleViaProbe     *ebpf.Program `ebpf:"rule_via_probe"`
 	SliceSwitch      *ebpf.Program `ebpf:"slice_switch"`
 	Span             *ebpf.Program `ebpf:"span"`
+	SpanCall         *ebpf.Program `ebpf:"span_call"`
 	Sweep            *ebpf.Program `ebpf:"sweep"`
 	ThreadSwitch     *ebpf.Program `ebpf:"thread_switch"`
 	ThreadWakeup     *ebpf.Program `ebpf:"thread_wakeup"`
@@ -922,6 +964,7 @@ func (p *kernelPrograms) Close() error {
 		p.RuleViaProbe,
 		p.SliceSwitch,
 		p.Span,
+		p.SpanCall,
 		p.Sweep,
 		p.ThreadSwitch,
 		p.ThreadWakeup,

@@ -2,7 +2,7 @@ package bpf
 
 import "hash/crc32"
 
-// wrapperLabels is how many labels the wrapper spreads names over.
+// wrapperLabels is the number of labels over which the wrapper spreads names.
 const wrapperLabels = 950
 
 // Label returns the number of the user_trace probe that the wrapper uses for

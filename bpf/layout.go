@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// windows is how many windows have rows of their own at one time, as in
-	// count.bpf.h; the row behind them is for what fits in none.
+	// windows is the number of windows with a row at one time, as in count.bpf.h. The row after
+	// them is for events that fit into none.
 	windows = 8
 	rows    = windows + 1
 	columns = int(kernelColumnCOLUMNS)
@@ -17,23 +17,22 @@ const (
 	cellBytes     = 8
 	maxCellsBytes = 1 << 30
 
-	// Room for outcomes that come later: at least for so many, and for as many
-	// cells as those that there are, within limits.
+	// Room for later outcomes: at least for this number, and for as many cells as the present ones
+	// have, within limits.
 	spareOutcomes = 64
 	minSpareCells = 1 << 17
 	maxSpareBytes = 64 << 20
 
-	// With discovery, most outcomes come later, and some change at a time, for which
-	// there is to be room. They may be many, so what they take is kept within limits
-	// by fewer stripes. The limits are those for so many VM slots, and larger in
-	// proportion for more.
+	// With discovery, most outcomes come later, and several may change at a time, so they need
+	// room. There may be many, so fewer stripes keep their memory within limits. The limits are for
+	// this number of VM slots, and proportionally larger for more.
 	spareDiscovered    = 512
 	changingBins       = 16 * 1000
 	maxDiscoveredBytes = 128 << 20
 	slotsAtLimits      = 8
 )
 
-// spareEntries returns how many outcomes more than those that there are have room.
+// spareEntries returns the number of additional outcomes with room.
 func spareEntries(o Options) int {
 	if o.Discover {
 		return spareDiscovered
@@ -41,21 +40,20 @@ func spareEntries(o Options) int {
 	return spareOutcomes
 }
 
-// errTooLarge says that the histograms asked for do not fit in the kernel map.
+// errTooLarge means that the requested histograms do not fit into the kernel map.
 var errTooLarge = errors.New("histograms too large")
 
-// A layout says how the counters are placed among the cells. See the map cells in
-// count.bpf.h.
+// A layout describes the places of the counters among the cells. See the map cells in count.bpf.h.
 type layout struct {
-	slots       int // VM slots, and one for the VMs that found none free
-	stripeCells int // those that the outcomes need, and spare ones
+	slots       int // VM slots, and one for VMs without a slot
+	stripeCells int // cells that the outcomes need, and spare ones
 	stripes     int // a power of two
 }
 
-// newLayout makes room for the outcomes' cells, for so many VM slots. It takes as
-// many stripes as there are processors, or fewer where the map would get too
-// large: counting is atomic, so stripes only keep processors out of each other's
-// way. There is room for later outcomes, with discovery as much as there may be.
+// newLayout makes room for the outcomes' cells, for a number of VM slots. It uses one stripe for
+// each processor, or fewer if the map would become too large: counting is atomic, and stripes only
+// reduce contention between processors. There is also room for later outcomes, with discovery as
+// much as possible.
 func newLayout(outcomes []Outcome, slots, processors int, discover bool) (layout, error) {
 	l := layout{slots: slots + 1, stripes: ceilPowerOfTwo(processors), stripeCells: others + slots + 1}
 	for _, o := range outcomes {
@@ -85,8 +83,8 @@ func newLayout(outcomes []Outcome, slots, processors int, discover bool) (layout
 	return l, nil
 }
 
-// ofOutcomes returns the cells of a stripe that are for outcomes: those before have what is
-// of none, and the hits in each VM.
+// ofOutcomes returns the cells of a stripe for outcomes. The cells before them count events without
+// an outcome, and the hits in each VM.
 func (l layout) ofOutcomes() region {
 	first := others + l.slots
 	return region{first, l.stripeCells - first}
@@ -94,7 +92,7 @@ func (l layout) ofOutcomes() region {
 
 func (l layout) bytes() int { return l.stripes * l.stripeCells * cellBytes }
 
-// size returns how many cells of a stripe an outcome needs.
+// size returns the number of cells of a stripe that an outcome needs.
 func (l layout) size(bins int) int { return l.slots * rows * (columns + bins) }
 
 // row returns the cell, in a stripe, of column 0 of a row of an outcome.

@@ -14,8 +14,7 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// emit has the VM send events of the wrapper for the ids from first on, n of
-// them, with ids of our choice instead of the VM's.
+// emit makes the VM send n events of the wrapper, with our ids from first on instead of the VM's.
 func emit(t *testing.T, vm *erlang.VM, name, event string, first, n int) {
 	t.Helper()
 	kinds := map[string]int{"start": 1, "end": 2, "fail": 3}
@@ -24,8 +23,8 @@ func emit(t *testing.T, vm *erlang.VM, name, event string, first, n int) {
 		bpf.Label(name), kinds[event], name, first, first+n-1))
 }
 
-// More spans are open than there is room for: the rest is counted as such. It
-// never times out, and its ends are orphans.
+// If more spans are open than there is room for, the rest is counted as such. These spans never
+// time out, and their ends are orphans.
 func TestMapFull(t *testing.T) {
 	const (
 		recent = 1 << 14 // RECENT of open.bpf.h
@@ -45,7 +44,7 @@ func TestMapFull(t *testing.T) {
 			Starts: n, Timeouts: n - lost, MapFull: lost}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			vm := vmtest.Start(t, erlang.Options{})
+			vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 			c := vmtest.NewCollector(t, bpf.Options{
 				Outcomes:  []bpf.Outcome{load(test.dMax)},
 				Window:    int64(time.Second),
@@ -64,11 +63,10 @@ func TestMapFull(t *testing.T) {
 	}
 }
 
-// A reader that comes more than eight windows too late: what no longer had a
-// window is counted as stray, and no window gets what is another's. Once the
-// reader has caught up, nothing is stray.
+// If a reader is more than eight windows late, events without a window are counted as stray, and no
+// window gets events of another one. Once the reader has caught up, nothing is stray.
 func TestLateReader(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}, Window: int64(time.Second)})
 	c.Observe(vm)
 	burst := func(name string, n int) int {
@@ -106,11 +104,10 @@ func TestLateReader(t *testing.T) {
 	}
 }
 
-// More VMs than can be told apart: the one that found no slot is counted by
-// itself, under no pid, and does not mix with the other; it gets a slot when the
-// other is forgotten.
+// If there are more VMs than slots, the VM without a slot is counted separately, without a pid. It
+// gets a slot when the other VM is dropped.
 func TestMoreVMsThanSlots(t *testing.T) {
-	a, b := vmtest.Start(t, erlang.Options{}), vmtest.Start(t, erlang.Options{})
+	a, b := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes}), vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}, VMs: 1})
 	c.Observe(a, b)
 
@@ -130,10 +127,10 @@ func TestMoreVMsThanSlots(t *testing.T) {
 	checkTotal(t, c, 0, 0, succeeded(300))
 }
 
-// What a VM without a slot did is read in its window, also where another VM is
-// forgotten in between and leaves its slot free.
+// Events of a VM without a slot are read in their window, even if another VM is dropped in between
+// and frees its slot.
 func TestCrowdedAndForgotten(t *testing.T) {
-	a, b := vmtest.Start(t, erlang.Options{}), vmtest.Start(t, erlang.Options{})
+	a, b := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes}), vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}, VMs: 1})
 	c.Observe(a, b)
 
@@ -147,10 +144,10 @@ func TestCrowdedAndForgotten(t *testing.T) {
 	checkTotal(t, c, 0, 0, succeeded(300))
 }
 
-// Two VMs that use the same ids keep apart: the end of a span in one does not end
-// the span of that id in the other.
+// Two VMs with the same ids are kept apart: the end of a span in one does not end the span with
+// that id in the other.
 func TestSameIDsInTwoVMs(t *testing.T) {
-	a, b := vmtest.Start(t, erlang.Options{}), vmtest.Start(t, erlang.Options{})
+	a, b := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes}), vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(2 * time.Second)}})
 	c.Observe(a, b)
 
@@ -169,7 +166,7 @@ func TestSameIDsInTwoVMs(t *testing.T) {
 // Events on our labels of another version of the wrapper, or of none, are
 // ignored and counted as foreign.
 func TestForeignEvents(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}})
 	c.Observe(vm)
 
@@ -191,7 +188,7 @@ func TestForeignEvents(t *testing.T) {
 // Names are compared whole, at every length that an outcome's name can have at
 // the edges of the pieces in which they are compared.
 func TestNamesAreComparedWhole(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	var outcomes []bpf.Outcome
 	for _, n := range []int{1, 7, 8, 9, 62, 63, 64, 65, 127, 128, 129, 254, 255} {
 		outcomes = append(outcomes, named(strings.Repeat("x", n), endless))
@@ -200,8 +197,8 @@ func TestNamesAreComparedWhole(t *testing.T) {
 	c.Observe(vm)
 
 	for i, o := range outcomes {
-		// As many spans as the outcome's index and one; and as many whose last
-		// byte differs, or that go on, on the same label.
+		// One span more than the outcome's index, and the same number with a different last byte,
+		// or with a longer name, on the same label.
 		emit(t, vm, o.Name, "start", 1, i+1)
 		emit(t, vm, o.Name, "end", 1, i+1)
 		for _, other := range []string{o.Name[1:] + "y", o.Name + "x", o.Name[1:]} {

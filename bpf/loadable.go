@@ -14,13 +14,13 @@ import (
 
 // A Subject is something that can be observed.
 type Subject struct {
-	Name string // "spans", "explanations", "top" for figures of single processes, or that of a built-in outcome of the VM
-	Err  error  // why the kernel refuses its programs, nil where it does not
+	Name string // "spans", "explanations", "top" for figures of single processes, "samples", or the name of a built-in outcome of the VM
+	Err  error  // the kernel's reason for refusing its programs, nil if it accepts them
 }
 
-// Subjects loads the programs of each subject, and attaches none of them. What a kernel
-// refuses here it refuses at a VM too. It takes a second or two. Where the context is
-// done before, the error is its cause.
+// Subjects loads the programs of each subject, and attaches none of them. If the kernel refuses a
+// program here, it also refuses it at a VM. It takes a second or two. If the context ends before,
+// the error is its cause.
 func Subjects(ctx context.Context) (subjects []Subject, err error) {
 	c, err := New(Options{
 		Start: monotonic.Now(), Window: int64(time.Second),
@@ -44,10 +44,10 @@ func Subjects(ctx context.Context) (subjects []Subject, err error) {
 	for _, n := range needs {
 		subjects = append(subjects, Subject{n.name, c.refusal(n.variants)})
 	}
-	return subjects, nil
+	return append(subjects, sampleSubjects()...), nil
 }
 
-// refusal returns why the first of some programs cannot be loaded.
+// refusal returns the error of the first program that cannot be loaded.
 func (c *Collector) refusal(variants []variant) error {
 	for _, v := range variants {
 		if _, err := c.program(v); err != nil {
@@ -57,14 +57,14 @@ func (c *Collector) refusal(variants []variant) error {
 	return nil
 }
 
-// A subjectNeed is which programs a subject needs.
+// A subjectNeed lists the programs that a subject needs.
 type subjectNeed struct {
 	name     string
 	variants []variant
 }
 
-// subjectPrograms returns the programs of each subject, as they are where all arguments
-// are in registers and all layouts are known.
+// subjectPrograms returns the programs of each subject, in the form for arguments in registers and
+// known layouts.
 func subjectPrograms() ([]subjectNeed, error) {
 	args := registers()
 	var spans, details []variant
@@ -74,9 +74,13 @@ func subjectPrograms() ([]subjectNeed, error) {
 	terms := siteTerms{form: dtrace.TermsByNumber}
 	const some = 8 // offset of a member, for the programs that read it to be whole
 	layout := ProcessLayout{State: some, Flags: some, Save: some, SeqTraceClock: some, SeqTraceLastCount: some, Suspensions: some, Timer: some, Message: some}
-	for _, d := range detailPrograms() {
-		details = append(details, variant{program: d, args: newArguments(args), terms: terms, layout: layout})
+	standIn := siteTerms{form: dtrace.TermsByNumber, argsAreTerms: true, processes: some, ports: some, atoms: some}
+	for _, terms := range []siteTerms{terms, standIn} { // at probes and at stand-in functions
+		for _, d := range detailPrograms() {
+			details = append(details, variant{program: d, args: newArguments(args), terms: terms, layout: layout})
+		}
 	}
+	details = append(details, variant{program: kernelProgSpanCall, args: newArguments(args), terms: standIn})
 	needs := []subjectNeed{{"spans", spans}}
 	top := subjectNeed{name: "top"}
 	for _, b := range dtrace.Builtins() {
@@ -111,15 +115,15 @@ func detailPrograms() []string {
 	return names
 }
 
-// outcomePrograms returns the programs of an outcome that has a rule: those at probes, both
-// where the address of a message is known and where it is not, and those at tracepoints.
+// outcomePrograms returns the programs of an outcome with a rule: those at probes, with known and
+// with unknown message addresses, and those at tracepoints.
 func outcomePrograms(o Outcome, args []usdt.Arg, terms siteTerms) ([]variant, error) {
 	variants := entry{used: true, outcome: o}.threadVariants(math.MaxInt32)
 	if o.Rule.RunQueue {
 		return variants, nil
 	}
 	for _, e := range ruleEvents(o.Rule) {
-		special, err := specialize(o, e)
+		special, err := specialize(o, e, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -133,7 +137,7 @@ func outcomePrograms(o Outcome, args []usdt.Arg, terms siteTerms) ([]variant, er
 	return variants, nil
 }
 
-// registers returns as many arguments as a probe can have, in registers.
+// registers returns the maximum number of arguments of a probe, all in registers.
 func registers() []usdt.Arg {
 	args := make([]usdt.Arg, usdt.MaxArgs)
 	for i := range args {

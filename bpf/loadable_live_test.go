@@ -8,7 +8,7 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// This kernel has everything: each built-in outcome is a subject, and none is refused.
+// This kernel supports everything: each built-in outcome is a subject, and none is refused.
 func TestSubjects(t *testing.T) {
 	vmtest.NeedEBPF(t)
 	subjects, err := bpf.Subjects(t.Context())
@@ -27,7 +27,7 @@ func TestSubjects(t *testing.T) {
 			t.Errorf("%s was not tried", b.Name)
 		}
 	}
-	if !found["spans"] || !found["top"] || !found["explanations"] {
-		t.Errorf("spans, top or explanations were not tried: %v", subjects)
+	if !found["spans"] || !found["top"] || !found["samples"] || !found["explanations"] {
+		t.Errorf("spans, top, samples or explanations were not tried: %v", subjects)
 	}
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 
-/* The log of what happened to the processes that take part in open spans: a flight
- * recorder. Nobody is woken and nothing waits for a reader: the newest records overwrite
- * the oldest, and a reader finds out how many it missed. */
+/* The log of events of processes that take part in open spans: a flight recorder. Writers wake no
+ * reader and never wait for one. The newest records overwrite the oldest, and a reader detects how
+ * many it missed. */
 
 #ifndef LOG_BPF_H
 #define LOG_BPF_H
@@ -12,7 +12,7 @@
 
 #include "count.bpf.h"
 
-/* What happened, see the kinds of bpf.EventKind. */
+/* The kinds of records, as bpf.EventKind describes them. */
 enum logged {
 	LOG_NOTHING,
 	LOG_WATCH,
@@ -39,53 +39,58 @@ enum logged {
 	LOG_MONITOR,
 };
 
-/* Where a message comes from, as the VM keeps it with the message. What other is then. */
+/* The origin of a message, as the VM stores it with the message. It determines what the member
+ * other is. */
 enum origin {
 	ORIGIN_UNKNOWN,
-	ORIGIN_PROCESS, /* a process of this node, or the VM for its sake */
-	ORIGIN_PORT,    /* the number of a port */
-	ORIGIN_ATOM,    /* the index of an atom: a part of the VM, or another node; in the upper half that
-			 * of the atom with which the message begins if it is a tuple of four */
-	ORIGIN_DOWN,    /* the process whose end a monitor tells of */
+	ORIGIN_PROCESS, /* other is a process of this node; the VM may have sent the message on its
+			 * behalf */
+	ORIGIN_PORT,    /* other is the number of a port */
+	ORIGIN_ATOM,    /* other is the index of an atom, which names a part of the VM or another
+			 * node. If the message is a tuple of four that begins with an atom, the
+			 * index of that atom is in the upper half */
+	ORIGIN_DOWN,    /* the message is from a monitor; other is the process whose exit it reports */
 };
 
 /* Flags of a record. */
-#define LOG_ALIAS (1 << 0)    /* a message was sent to an alias */
-#define LOG_STRANGER (1 << 1) /* who sent it, or ends the span, is not watched */
-#define LOG_AGAIN (1 << 2)    /* a process runs, and was the last one that ran on the thread */
-#define LOG_PORT (1 << 3)     /* a process is suspended because of a port */
-#define LOG_ADDRESS (1 << 4)  /* a message has no token; its address is there instead of label and prev */
+#define LOG_ALIAS (1 << 0)    /* the message was sent to an alias */
+#define LOG_STRANGER (1 << 1) /* the sender of the message, or the process of the span, is not watched */
+#define LOG_AGAIN (1 << 2)    /* the process that runs is also the last one that ran on the thread */
+#define LOG_PORT (1 << 3)     /* the process is suspended because of a port */
+#define LOG_ADDRESS (1 << 4)  /* the message has no token; label and prev contain its address */
+#define LOG_UNSEEN (1 << 5)   /* of LOG_OFF_CPU: after the second time, it is unknown when the thread ran */
+#define LOG_UNFETCHED (1 << 6) /* of a message: the VM does not report when a process fetches one */
 
 struct record {
-	__u64 place; /* 1 + its number in its stripe, 0 while it is being written */
+	__u64 place; /* 1 + the record's number in its stripe; 0: it is being written */
 	__u64 now;
 	__u64 process;
-	__u64 other; /* a process, the number of a port, the hash of a text, the id of a span; the
-		      * state of LOG_READY */
+	__u64 other; /* by kind: a process, the number of a port, the hash of a text, the id of a
+		      * span, the state of LOG_READY, or the suspensions of LOG_RESUME */
 	__u32 pid;   /* of the VM */
 	__u32 tid;
 	__u8 kind;
 	__u8 flags;
-	__u16 origin; /* of a message that is taken, an enum origin */
-	__u32 size;        /* of a message; number of the name of a span's outcome; why a
-			    * thread did not run, and its system call << 16 */
-	__u64 details[2];  /* label, prev, cur and inner, four times 32 bits; from and to; state,
-			    * alone of LOG_IN, and reductions, in the lower halves; or, of a
-			    * suspension, its caller */
+	__u16 origin; /* of a received message, an enum origin */
+	__u32 size;        /* by kind: size of a message, number of the name of a span's outcome, or
+			    * reason why a thread did not run | its system call << 16 */
+	__u64 details[2];  /* by kind: label, prev, cur and inner of a message, 32 bits each; from
+			    * and to; the state of LOG_IN or LOG_OUT, with the reductions of LOG_OUT,
+			    * in the lower halves; or the caller of LOG_SUSPEND */
 };
 
-/* Stripe s has its records from s * (log_mask + 1) on. User space maps it. */
+/* The records of stripe s begin at index s * (log_mask + 1). User space maps it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* set when loading, where there is a log */
+	__uint(max_entries, 1); /* set when loading, if there is a log */
 	__type(key, __u32);
 	__type(value, struct record);
 } log_records SEC(".maps");
 
-const volatile __u32 log_mask; /* records of a stripe, a power of two, - 1 */
+const volatile __u32 log_mask; /* number of records in a stripe, a power of two, minus 1 */
 
-/* How many records each stripe has had; a cache line for each. User space maps it. */
+/* How many records each stripe has ever had, one cache line for each. User space maps it. */
 struct log_head {
 	__u64 next;
 	__u64 pad[7];
@@ -94,20 +99,20 @@ struct log_head {
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* stripes; set when loading */
+	__uint(max_entries, 1); /* number of stripes; set when loading */
 	__type(key, __u32);
 	__type(value, struct log_head);
 } log_heads SEC(".maps");
 
-/* A record that is being written, and what its place will say when it is there. */
+/* A record that is being written, and the value of its member place once it is complete. */
 struct writing {
 	struct record *to;
 	__u64 place;
 };
 
-/* Takes a place, and sets what all records have. to is NULL where there is no log, and
- * where a thread that was kept from the processor still writes the record that was there
- * a round ago: then this one is lost, and never are two mixed. */
+/* Takes the next place in the log, and sets the members that all records have. to is NULL if there
+ * is no log. It is also NULL if a thread that was preempted still writes the record that was here
+ * one round ago. Then the new record is lost, but two records never mix. */
 static __always_inline struct writing begin_record(__u8 kind, __u64 now, __u32 pid, __u64 process)
 {
 	__u32 stripe = bpf_get_smp_processor_id() & stripe_mask, at;
@@ -140,14 +145,13 @@ static __always_inline struct writing begin_record(__u8 kind, __u64 now, __u32 p
 	return w;
 }
 
-/* Says that a record is there. */
+/* Marks a record as complete. */
 static __always_inline void end_record(struct writing *w)
 {
 	__sync_lock_test_and_set(&w->to->place, w->place);
 }
 
-/* Logs what has no more to say than about whom it is, and one thing besides. Not static,
- * as note_rank. */
+/* Logs a record with no details but other. Not static, like note_rank. */
 __noinline int log_plain(__u8 kind, __u64 now, __u32 pid, __u64 process, __u64 other)
 {
 	struct writing w = begin_record(kind, now, pid, process);

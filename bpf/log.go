@@ -11,30 +11,30 @@ import (
 	"github.com/beamscope/beamscope/internal/monotonic"
 )
 
-// Events passes on what was logged since it was last called, in the order of time, in
-// batches. The slice is reused: fn copies what it keeps. What happened in the last
-// millisecond is left to the next call, as it may not all have been written yet.
+// Events passes on the events that were logged since the last call, sorted by time, in batches. It
+// reuses the slice, so fn copies what it keeps. Events of the last millisecond come with the next
+// call, because some may not be written yet.
 //
-// The log has room for the last [Options.Events], in as many parts as there are
-// processors, each of which forgets its own oldest: what was overwritten before it was
-// read is the loss. Without an outcome with Explain there are no events.
+// The log has room for the last [Options.Events], in one part for each processor, and each part
+// overwrites its own oldest events. Events that were overwritten before they were read count as the
+// loss. Without an outcome with Explain there are no events.
 func (c *Collector) Events(fn func([]Event)) (Loss, error) {
 	return c.log.read(monotonic.Now()-int64(logLag), fn)
 }
 
-// A Loss is what is missing among the events of a call of [Collector.Events], and those
-// of later ones. The zero Loss is none.
+// A Loss describes the events that are missing in a call of [Collector.Events], and in later ones.
+// The zero Loss means that none are missing.
 type Loss struct {
-	// Events is how many were lost since the call before. It is 0 where From and To say
-	// only that a loss of before went on.
+	// Events is the number of events lost since the previous call. It is 0 if From and To only show
+	// that an earlier loss continued.
 	Events uint64
 
-	// From and To, nanoseconds of CLOCK_MONOTONIC, are between when they were: of that
-	// time some are passed on, and others are missing.
+	// From and To, in nanoseconds of CLOCK_MONOTONIC, are bounds of the lost events' times. Some
+	// events in this interval are passed on, and others are missing.
 	From, To int64
 }
 
-// add adds what another part of the log has lost.
+// add adds the loss of another part of the log.
 func (l *Loss) add(m Loss) {
 	switch {
 	case m == Loss{}:
@@ -45,8 +45,8 @@ func (l *Loss) add(m Loss) {
 	}
 }
 
-// Explains reports whether any outcome is one with Explain: in the plan that holds, or
-// the one after it; or may be, with [Options.Explain].
+// Explains reports whether any outcome of the current or the next plan has Explain, or may have it
+// later because of [Options.Explain].
 func (c *Collector) Explains() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,11 +64,11 @@ func explained(outcomes []Outcome) bool {
 // hasLog reports whether there is room for events.
 func (c *Collector) hasLog() bool { return c.fixed.logMask > 0 }
 
-// logLag is how long what is logged is left alone: a program may be about to write
-// something with a time that is as old, or with one that another stripe is ahead of.
+// logLag is the minimum age of events that are read. A program may still be writing an event with
+// an older time, and another stripe may be ahead of it.
 const logLag = 1_000_000 // ns
 
-// An eventLog is our end of the log, see log.bpf.h: the programs write it meanwhile.
+// An eventLog reads the log while the programs write it, see log.bpf.h.
 type eventLog struct {
 	mu      sync.Mutex
 	closed  bool
@@ -76,17 +76,17 @@ type eventLog struct {
 	heads   []kernelLogHead
 	texts   textReader
 
-	stripes []stripe       // how far each was read
-	found   []kernelRecord // that were read and not passed on
+	stripes []stripe       // read positions
+	found   []kernelRecord // events that were read and not passed on
 	batch   []Event
 }
 
-// A stripe says how far a stripe of the log was read.
+// A stripe is the read position in a stripe of the log.
 type stripe struct {
 	next    uint64 // place that is read next
-	stuck   uint64 // 1 + the one that was not there when it was read last
-	read    int64  // time before which nothing is missing but what was said to be
-	missing bool   // what was read last was lost: the loss goes on up to the next record
+	stuck   uint64 // 1 + the place that was missing at the last read
+	read    int64  // time before which all losses have been reported
+	missing bool   // the last events were lost: the loss continues up to the next record
 }
 
 func (l *eventLog) open(records []kernelRecord, heads []kernelLogHead, texts textReader) {
@@ -101,7 +101,7 @@ func (l *eventLog) close() {
 	l.records, l.heads, l.found = nil, nil, nil
 }
 
-// read passes on what was logged before a time.
+// read passes on the events that were logged before a time.
 func (l *eventLog) read(before int64, fn func([]Event)) (loss Loss, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,9 +118,10 @@ func (l *eventLog) read(before int64, fn func([]Event)) (loss Loss, err error) {
 	return loss, nil
 }
 
-// readStripe reads what is new in a stripe, up to what is being written, and returns what
-// was lost: overwritten, or not there the second time either, as a program found their
-// place still being written a round later. All is read then that was logged before a time.
+// readStripe reads the new events of a stripe, up to those being written. Afterwards everything
+// that was logged before a time has been read. It returns the lost events: overwritten ones, and
+// those that are missing at the second read too, because a program found their place still being
+// written a round later.
 func (l *eventLog) readStripe(i int, before int64) Loss {
 	s := &l.stripes[i]
 	size := uint64(len(l.records) / len(l.heads))
@@ -164,8 +165,7 @@ func (l *eventLog) readStripe(i int, before int64) Loss {
 	return loss
 }
 
-// copyRecord copies a record as a whole, and returns the place that it is of: 0 where it
-// is being written.
+// copyRecord copies a whole record, and returns its place, or 0 if it is being written.
 func copyRecord(from *kernelRecord) (r kernelRecord, place uint64) {
 	const words = unsafe.Sizeof(kernelRecord{}) / 8
 	source := (*[words]uint64)(unsafe.Pointer(from))
@@ -198,14 +198,16 @@ func (l *eventLog) pass(records []kernelRecord, fn func([]Event)) {
 
 // The flags of a record, as in log.bpf.h.
 const (
-	logAlias    = 1 << 0
-	logStranger = 1 << 1
-	logAgain    = 1 << 2
-	logPort     = 1 << 3
-	logAddress  = 1 << 4
+	logAlias     = 1 << 0
+	logStranger  = 1 << 1
+	logAgain     = 1 << 2
+	logPort      = 1 << 3
+	logAddress   = 1 << 4
+	logUnseen    = 1 << 5
+	logUnfetched = 1 << 6
 )
 
-// decodeEvent returns the event of a record; false where it is none.
+// decodeEvent returns the event of a record, or false if it is none.
 func decodeEvent(r *kernelRecord, texts *textReader) (Event, bool) {
 	e := Event{
 		Time:    int64(r.Now),
@@ -233,6 +235,7 @@ func decodeEvent(r *kernelRecord, texts *textReader) (Event, bool) {
 		e.Label, e.Prev = int32(r.Details[0]), int32(r.Details[0]>>32)
 		e.Cur, e.Inner = int32(r.Details[1]), uint32(r.Details[1]>>32)
 		e.Alias, e.Unwatched = r.Flags&logAlias != 0, r.Flags&logStranger != 0
+		e.Unfetched = r.Flags&logUnfetched != 0
 		e.Origin = Origin(r.Origin)
 		if e.Origin == OriginAtom {
 			e.Other, e.Tag = r.Other&math.MaxUint32, uint32(r.Other>>32)
@@ -243,6 +246,7 @@ func decodeEvent(r *kernelRecord, texts *textReader) (Event, bool) {
 	case EventOffCPU:
 		e.From, e.To = int64(r.Details[0]), int64(r.Details[1])
 		e.off(r.Size&0xffff, int16(r.Size>>16))
+		e.Unseen = r.Flags&logUnseen != 0
 	case EventNeighbour:
 		e.From, e.To = int64(r.Details[0]), int64(r.Details[1])
 	case EventSuspend:

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"unsafe"
 
@@ -26,7 +25,7 @@ func newFakeLog(stripes, perStripe int) *fakeLog {
 	return l
 }
 
-// begin takes a place, as begin_record does; place is 0 where somebody writes there still.
+// begin takes a place, as begin_record does; place is 0 if another program is still writing there.
 func (l *fakeLog) begin(stripe int) (to *kernelRecord, place uint64) {
 	size := uint64(len(l.records) / len(l.heads))
 	place = atomic.AddUint64(&l.heads[stripe].Next, 1) - 1
@@ -55,7 +54,7 @@ func fill(to *kernelRecord, r kernelRecord) {
 	}
 }
 
-// times reads what was logged before a time: when each event was.
+// times returns the times of the events that were logged before a time.
 func (l *fakeLog) times(t testing.TB, before int64) (times []int64, lost uint64) {
 	t.Helper()
 	loss, err := l.read(before, func(batch []Event) {
@@ -73,8 +72,7 @@ func at(now uint64) kernelRecord {
 	return kernelRecord{Now: now, Kind: uint8(EventIn), Process: now}
 }
 
-// What was logged is passed on once, in the order of time, and nothing that is newer than
-// asked for.
+// Logged events are passed on once, in order of time, and none newer than requested.
 func TestLogOrder(t *testing.T) {
 	l := newFakeLog(2, 8)
 	l.write(0, at(10))
@@ -93,7 +91,7 @@ func TestLogOrder(t *testing.T) {
 	}
 }
 
-// What is being written is left to a later call, with all that is behind it in its stripe,
+// A record that is being written is left to a later call, together with all after it in its stripe,
 // unless it is overwritten by then.
 func TestLogBeingWritten(t *testing.T) {
 	l := newFakeLog(2, 4)
@@ -126,8 +124,8 @@ func TestLogBeingWritten(t *testing.T) {
 	}
 }
 
-// However much is logged between calls, what is passed on is the newest of each stripe,
-// and what is lost all the rest, which was at the time that is said.
+// However much is logged between calls, the newest records of each stripe are passed on, and all
+// others are reported as lost, with the right time.
 func TestLogLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		stripes := rapid.IntRange(1, 3).Draw(t, "stripes")
@@ -165,14 +163,14 @@ func TestLogLost(t *testing.T) {
 	})
 }
 
-// What one stripe lost reaches up to the oldest that it has left, though the other stripe
-// has lost nothing.
+// The loss of one stripe extends to its oldest remaining record, although the other stripe has lost
+// nothing.
 func TestLossOfOneStripe(t *testing.T) {
 	l := newFakeLog(2, 4)
 	l.write(0, at(10))
 	l.write(1, at(12))
 	l.times(t, 20)
-	l.write(1, at(21)) // the other one has all of its own
+	l.write(1, at(21)) // the other stripe has all of its records
 	for now := uint64(22); now <= 40; now++ {
 		l.write(0, at(now)) // 37 to 40 are left
 	}
@@ -187,9 +185,8 @@ func TestLossOfOneStripe(t *testing.T) {
 	}
 }
 
-// Where nothing is left behind what was lost, the loss goes on until something is there,
-// also in a call that loses nothing else; and nothing is passed on as long as all that is
-// left is being written.
+// If nothing follows lost records, the loss continues until there is a record, even in a call that
+// loses nothing else. Nothing is passed on as long as all remaining records are being written.
 func TestLossUntilTheNextRecord(t *testing.T) {
 	l := newFakeLog(1, 2)
 	l.write(0, at(1))
@@ -204,7 +201,7 @@ func TestLossUntilTheNextRecord(t *testing.T) {
 		{before: 30, want: Loss{Events: 1, From: 10, To: 30}}, // it is given up
 		{before: 40, want: Loss{From: 30, To: 40}},
 		{before: 50, write: 44, want: Loss{From: 40, To: 44}},
-		{before: 60, write: 55}, // where something is being written still: nobody knows of it yet
+		{before: 60, write: 55}, // where a record is still being written: it is not known yet
 		{before: 70, want: Loss{Events: 1, From: 50, To: 70}},
 	} {
 		if step.write != 0 {
@@ -217,8 +214,8 @@ func TestLossUntilTheNextRecord(t *testing.T) {
 	}
 }
 
-// While it is written as fast as can be, only whole records are passed on, each once, and
-// together with what is lost they are all.
+// While the log is written as fast as possible, only whole records are passed on, each once, and
+// together with the lost ones they are all.
 func TestLogReadWhileWritten(t *testing.T) {
 	const writers, each = 4, 20000
 	l := newFakeLog(2, 64)
@@ -260,7 +257,7 @@ func TestLogReadWhileWritten(t *testing.T) {
 	}
 }
 
-// A log that is closed says so, and one that is not there has nothing.
+// A closed log returns an error, and a missing one is empty.
 func TestLogClosed(t *testing.T) {
 	var none eventLog
 	if loss, err := none.read(100, func([]Event) { t.Error("events") }); loss != (Loss{}) || err != nil {
@@ -273,7 +270,7 @@ func TestLogClosed(t *testing.T) {
 	}
 }
 
-// Kinds are those of the programs.
+// Kinds equal those of the programs.
 func TestEventKinds(t *testing.T) {
 	for kind, want := range map[EventKind]kernelLogged{
 		EventWatch: kernelLoggedLOG_WATCH, EventUnwatched: kernelLoggedLOG_UNWATCHED,
@@ -293,7 +290,7 @@ func TestEventKinds(t *testing.T) {
 	}
 }
 
-// Reasons are those of the programs.
+// Reasons equal those of the programs.
 func TestOffReasons(t *testing.T) {
 	for reason, want := range map[OffReason]kernelOffReason{
 		OffReady: kernelOffReasonOFF_READY, OffBlocked: kernelOffReasonOFF_BLOCKED, OffStopped: kernelOffReasonOFF_STOPPED,
@@ -302,32 +299,6 @@ func TestOffReasons(t *testing.T) {
 		if uint8(reason) != uint8(want) {
 			t.Errorf("reason %d is %d to the programs", reason, want)
 		}
-	}
-}
-
-// System calls are named where they are known, and none is.
-func TestOffCPUDetails(t *testing.T) {
-	for _, test := range []struct {
-		why  OffReason
-		call int16
-		want string
-	}{
-		{OffBlocked, syscall.SYS_FUTEX, "futex"},
-		{OffBlocked, 9999, "system call 9999"},
-		{OffBlocked, -1, ""},
-		{OffStopped, syscall.SYS_FUTEX, ""},
-		{OffReady, -1, ""},
-	} {
-		r := kernelRecord{Kind: uint8(EventOffCPU), Now: 9, Size: uint32(test.why) | uint32(uint16(test.call))<<16, Details: [2]uint64{3, 5}}
-		want := Event{Kind: EventOffCPU, Time: 9, From: 3, To: 5, Off: test.why, Text: test.want}
-		got, ok := decodeEvent(&r, nil)
-		if diff := cmp.Diff(want, got); diff != "" || !ok {
-			t.Errorf("-want +got:\n%s", diff)
-		}
-	}
-	var e Event
-	if e.off(uint32(OffBlocked), 0); e.Text == "" {
-		t.Error("the system call 0 has no name")
 	}
 }
 
@@ -369,7 +340,7 @@ func TestDecodeEvent(t *testing.T) {
 	}
 }
 
-// Nothing is passed on where there are no events.
+// Nothing is passed on if there are no events.
 func TestNoEvents(t *testing.T) {
 	l := newFakeLog(1, 4)
 	l.write(0, kernelRecord{Now: 5})
@@ -378,7 +349,7 @@ func TestNoEvents(t *testing.T) {
 	}
 }
 
-// Losses of several parts are one, of all their events and of all the time between them.
+// Losses of several parts are merged into one, with all their events and all the time between them.
 func TestSumOfLosses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := rapid.Custom(func(t *rapid.T) Loss {
@@ -403,25 +374,26 @@ func TestSumOfLosses(t *testing.T) {
 	})
 }
 
-// Each flag of a record says one thing, of the kinds that have it.
+// Each flag of a record has one meaning, for the kinds that have it.
 func TestFlagsOfEvents(t *testing.T) {
-	type flags struct{ Alias, Unwatched, Again, Port bool }
+	type flags struct{ Alias, Unwatched, Again, Port, Unfetched bool }
 	for kind, has := range map[EventKind]flags{
 		EventSpanStart: {Unwatched: true}, EventSpanEnd: {Unwatched: true}, EventIn: {Again: true}, EventSuspend: {Port: true},
-		EventSend: {Alias: true, Unwatched: true}, EventQueued: {Alias: true, Unwatched: true}, EventReceive: {Alias: true, Unwatched: true},
-		EventOut: {}, EventExit: {},
+		EventSend: {Alias: true, Unwatched: true, Unfetched: true}, EventQueued: {Alias: true, Unwatched: true, Unfetched: true},
+		EventReceive: {Alias: true, Unwatched: true, Unfetched: true},
+		EventOut:     {}, EventExit: {},
 	} {
-		for flag, set := range map[uint8]flags{0: {}, 1: {Alias: true}, 2: {Unwatched: true}, 4: {Again: true}, 8: {Port: true}} {
+		for flag, set := range map[uint8]flags{0: {}, 1: {Alias: true}, 2: {Unwatched: true}, 4: {Again: true}, 8: {Port: true}, 64: {Unfetched: true}} {
 			e, _ := decodeEvent(&kernelRecord{Kind: uint8(kind), Flags: flag}, nil)
-			want := flags{has.Alias && set.Alias, has.Unwatched && set.Unwatched, has.Again && set.Again, has.Port && set.Port}
-			if got := (flags{e.Alias, e.Unwatched, e.Again, e.Port}); got != want {
+			want := flags{has.Alias && set.Alias, has.Unwatched && set.Unwatched, has.Again && set.Again, has.Port && set.Port, has.Unfetched && set.Unfetched}
+			if got := (flags{e.Alias, e.Unwatched, e.Again, e.Port, e.Unfetched}); got != want {
 				t.Errorf("kind %d with flag %d: %+v, want %+v", kind, flag, got, want)
 			}
 		}
 	}
 }
 
-// A message has its address or its token, whichever the record says.
+// A message has its address or its token, according to the record.
 func TestMessageOrToken(t *testing.T) {
 	for _, kind := range []EventKind{EventSend, EventQueued, EventReceive} {
 		r := kernelRecord{Kind: uint8(kind), Details: [2]uint64{7 | 8<<32, 9 | 10<<32}}
@@ -470,8 +442,7 @@ func FuzzLog(f *testing.F) {
 	})
 }
 
-// A message that the VM, or another node, sent comes with the atom of its sender and that with
-// which it begins.
+// A message from the VM or another node has the atom of its sender and the atom at its beginning.
 func TestDecodeTag(t *testing.T) {
 	r := kernelRecord{Kind: uint8(EventReceive), Origin: uint16(OriginAtom), Other: 7<<32 | 649}
 	e, ok := decodeEvent(&r, new(textReader))

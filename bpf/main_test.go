@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// load is the outcome whose spans span_load makes, with this dMax.
+// load returns the outcome for the spans of span_load, with this dMax.
 func load(dMax time.Duration) bpf.Outcome { return named("load", dMax) }
 
 func named(name string, dMax time.Duration) bpf.Outcome {

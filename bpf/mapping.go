@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mappings are the kernel's maps that are mapped into our memory, where reading
-// and writing them costs no system call. Words are read and written whole.
+// mappings are the kernel's maps that are mapped into our memory, so that reading and writing them
+// needs no system call. Words are read and written atomically.
 type mappings struct {
 	cells    []uint64
 	outcomes []kernelOutcome
@@ -22,7 +22,7 @@ type mappings struct {
 	namesSeen []uint64 // by slot
 	hashes    []uint64
 
-	records []kernelRecord // of the log; one that is never written where there is none
+	records []kernelRecord // of the log; if there is no log, one that is never written
 	heads   []kernelLogHead
 
 	all [][]byte

@@ -16,18 +16,18 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// executable is where the collector in a pid namespace of its own is told what to
-// attach to.
+// executable is the environment variable with the file to attach to, for the collector in its own
+// pid namespace.
 const executable = "BEAMSCOPE_TEST_EXECUTABLE"
 
-// A VM outside the collector's pid namespace that runs the same file is none of
-// its VMs: it fires the probes, and nothing of it is counted.
+// A VM outside the collector's pid namespace that runs the same file is not counted, although it
+// fires the probes.
 func TestVMOutsideOurNamespace(t *testing.T) {
 	if path := os.Getenv(executable); path != "" {
 		collectInNamespace(t, path)
 		return
 	}
-	outside := vmtest.Start(t, erlang.Options{})
+	outside := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	vmtest.NeedEBPF(t)
 	cmd := exec.Command(os.Args[0], "-test.run=^TestVMOutsideOurNamespace$", "-test.v")
 	cmd.Env = append(os.Environ(), executable+"="+vmtest.Target(t, outside).Path)
@@ -61,10 +61,10 @@ func TestVMOutsideOurNamespace(t *testing.T) {
 	}
 }
 
-// collectInNamespace is the collector: it attaches, waits for the end of its
-// standard input, and must have counted nothing then.
+// collectInNamespace runs the collector: it attaches, waits for the end of its standard input, and
+// must have counted nothing.
 func collectInNamespace(t *testing.T, path string) {
-	image, err := vm.ReadImage(path)
+	image, err := vm.ReadImage(t.Context(), path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 
-/* What ran on each scheduler's thread lately, as far as somebody was watched: which
- * processes kept another one from running there. */
+/* The processes that ran lately on each scheduler thread, as far as any process was watched. The
+ * log shows which of them kept a watched process from running there. */
 
 #ifndef NEIGHBOUR_BPF_H
 #define NEIGHBOUR_BPF_H
@@ -14,37 +14,37 @@
 #include "log.bpf.h"
 #include "watch.bpf.h"
 
-/* Slices of one process, and of nobody else between them, are one where there is less
- * between them than this, in ns, or what is more comes to a small part of the whole: a
- * process that is short of reductions stops and goes on every few microseconds, and the
- * machine often interrupts the thread in between. */
+/* Consecutive slices of one process count as one if the gap between them is shorter than this, in
+ * ns, or if all longer gaps are a small part of the whole. A process that often runs out of
+ * reductions stops and continues every few microseconds, and the machine often interrupts the
+ * thread in between. */
 #define SLICE_GAP 50000
-#define SLICE_GAPS 8 /* the part, as its inverse */
+#define SLICE_GAPS 8 /* the small part, as its inverse */
 
-/* What is shorter kept nobody waiting, in ns. */
+/* Shorter slices kept no process waiting. In ns. */
 #define SLICE_LEAST 200000
 
-/* Slices that are remembered, a power of two. */
+/* How many slices are remembered, a power of two. */
 #define SLICES 8
 
 struct slice {
 	__u64 process;
 	__u64 from_ns;
 	__u64 to_ns;
-	__u64 gaps_ns; /* between them, those of SLICE_GAP and more */
+	__u64 gaps_ns; /* sum of the gaps that are at least SLICE_GAP long */
 };
 
 struct runner {
-	__u64 process; /* that runs, 0: none, or it is not known which */
+	__u64 process; /* the process that runs; 0: none, or unknown */
 	__u64 address; /* of its struct process */
 	__u64 from_ns;
-	__u64 gaps;    /* of watching, when it began to run */
+	__u64 gaps;    /* gaps of watching when a process last started or stopped running */
 	__u32 last;    /* number of the last slice */
-	__u32 pid;     /* of the VM: the ids of threads that have ended come again */
+	__u32 pid;     /* of the VM: thread ids are reused */
 	struct slice slices[SLICES];
 };
 
-/* By the id of the thread. Only programs on that thread write its entry. */
+/* By thread id. Only programs on the thread write its entry. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1); /* set when loading */
@@ -52,13 +52,13 @@ struct {
 	__type(value, struct runner);
 } runners SEC(".maps");
 
-/* What a new runner is. */
+/* The initial value of a runner. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct runner);
-} no_runner SEC(".maps");
+} new_runner SEC(".maps");
 
 static __always_inline __u64 watching_gaps(__u32 pid)
 {
@@ -67,7 +67,7 @@ static __always_inline __u64 watching_gaps(__u32 pid)
 	return all ? *(volatile __u64 *)&all->gaps : 0;
 }
 
-/* The entry of the thread that runs the program, which is of this VM. */
+/* Returns the entry of the current thread, which belongs to this VM. */
 static __always_inline struct runner *this_runner(__u32 pid)
 {
 	__u32 tid = bpf_get_current_pid_tgid(), zero = 0;
@@ -75,7 +75,7 @@ static __always_inline struct runner *this_runner(__u32 pid)
 
 	if (r && r->pid == pid)
 		return r;
-	empty = bpf_map_lookup_elem(&no_runner, &zero);
+	empty = bpf_map_lookup_elem(&new_runner, &zero);
 	if (empty)
 		bpf_map_update_elem(&runners, &tid, empty, BPF_ANY);
 	r = bpf_map_lookup_elem(&runners, &tid);
@@ -84,8 +84,17 @@ static __always_inline struct runner *this_runner(__u32 pid)
 	return r;
 }
 
-/* Notes that a process, at an address, begins to run; true if it is the last one that ran here. */
-static __always_inline bool runs(struct runner *r, __u64 process, __u64 address, __u64 now)
+/* Reports whether the entry shows which process runs on its thread, or that none does. That is so
+ * if some process was watched all the time since a process last started or stopped running
+ * there. */
+static __always_inline bool knows_runner(const struct runner *r)
+{
+	return r->gaps == watching_gaps(r->pid);
+}
+
+/* Notes that a process starts to run. address is that of its struct process. Returns true if it is
+ * also the last process that ran here. */
+static __always_inline bool begin_run(struct runner *r, __u64 process, __u64 address, __u64 now)
 {
 	bool again = r->slices[r->last % SLICES].process == process && r->gaps == watching_gaps(r->pid);
 
@@ -96,9 +105,9 @@ static __always_inline bool runs(struct runner *r, __u64 process, __u64 address,
 	return again;
 }
 
-/* Has a slice go on with its process, which ran again from from_ns to now; false where
- * that is another slice. */
-static __always_inline bool goes_on(struct slice *s, __u64 from_ns, __u64 now)
+/* Extends a slice to now, if its process ran again from from_ns on. Returns false if that is
+ * another slice. */
+static __always_inline bool extend_slice(struct slice *s, __u64 from_ns, __u64 now)
 {
 	__u64 gap = from_ns - s->to_ns;
 
@@ -111,9 +120,9 @@ static __always_inline bool goes_on(struct slice *s, __u64 from_ns, __u64 now)
 	return true;
 }
 
-/* Notes that it stops. What began before there was nobody watched for some time may have
- * stopped meanwhile, and others may have run. */
-static __always_inline void stops(struct runner *r, __u64 process, __u64 now)
+/* Notes that a process stops running. If no process was watched for some time since it started, it
+ * may have stopped meanwhile, and others may have run. */
+static __always_inline void end_run(struct runner *r, __u64 process, __u64 now)
 {
 	struct slice *s = &r->slices[r->last % SLICES];
 	bool known = r->process == process && r->gaps == watching_gaps(r->pid);
@@ -121,8 +130,8 @@ static __always_inline void stops(struct runner *r, __u64 process, __u64 now)
 	r->gaps = watching_gaps(r->pid);
 	r->process = 0;
 	if (!known)
-		process = 0; /* somebody ran */
-	else if (s->process == process && goes_on(s, r->from_ns, now))
+		process = 0; /* an unknown process ran */
+	else if (s->process == process && extend_slice(s, r->from_ns, now))
 		return;
 	r->last++;
 	s = &r->slices[r->last % SLICES];
@@ -132,8 +141,8 @@ static __always_inline void stops(struct runner *r, __u64 process, __u64 now)
 	s->gaps_ns = 0;
 }
 
-/* Logs what ran here after a process could have run, the earlier ones first. Not static,
- * as note_rank. */
+/* Logs the slices that ran here while a process was ready to run, the oldest first. Not static,
+ * like note_rank. */
 __noinline int log_neighbours(__u64 now, __u32 pid, __u64 process, __u64 ready)
 {
 	struct runner *r = this_runner(pid);

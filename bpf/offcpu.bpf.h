@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 
-/* When VMs' scheduler threads do not run, for the log: they sleep or are stopped, and wait
- * for a processor. */
+/* Logs the times in which VMs' scheduler threads do not run: they sleep, are stopped, or wait for a
+ * processor. */
 
 #ifndef OFFCPU_BPF_H
 #define OFFCPU_BPF_H
@@ -15,49 +15,25 @@
 #include "log.bpf.h"
 #include "neighbour.bpf.h"
 #include "runqueue.bpf.h"
+#include "unseen.bpf.h"
 #include "watch.bpf.h"
 
-/* Shorter times explain nothing. In ns. */
+/* Shorter times are not logged, because they explain nothing. In ns. */
 #define OFF_CPU_LEAST 10000
 
-/* Why a thread does not run. As bpf.OffReason. */
-enum off_reason {
-	OFF_READY,   /* it could: it waits for a processor */
-	OFF_BLOCKED, /* it sleeps, in a system call or because of a page that is not there */
-	OFF_STOPPED, /* by a signal */
-	OFF_TRACED,  /* by a debugger */
-	OFF_FROZEN,  /* with its cgroup */
-};
-
-/* States of struct task_struct, include/linux/sched.h, and a bit of its jobctl, sched/jobctl.h. */
+/* Bits of the state of struct task_struct (include/linux/sched.h), and one of its jobctl
+ * (linux/sched/jobctl.h). */
 #define TASK_STOPPED 0x4
 #define TASK_TRACED 0x8
 #define TASK_FROZEN 0x8000
 #define JOBCTL_TRAP_FREEZE (1UL << 23)
-
-/* What a thread does that does not run, or what the last one was. */
-struct off_cpu {
-	__u64 since_ns; /* 0: it runs */
-	__u64 ready_ns; /* since when it could run, 0: it cannot */
-	__u32 pid;      /* of the VM */
-	__u16 why;      /* it cannot, an enum off_reason */
-	__s16 syscall;  /* the number of the system call that it is in, -1: none */
-};
-
-/* By the ids of the threads. User space reads it. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1); /* set when loading */
-	__type(key, __u32);
-	__type(value, struct off_cpu);
-} off_cpus SEC(".maps");
 
 static __always_inline bool is_observed(__u32 pid)
 {
 	return pid && bpf_map_lookup_elem(&observed, &pid);
 }
 
-/* What we need of the kernel's structs: one of each architecture. */
+/* The members that we need of the kernel's structs, one for each architecture. */
 struct pt_regs___x86 {
 	unsigned long orig_ax;
 } __attribute__((preserve_access_index));
@@ -66,7 +42,7 @@ struct pt_regs___arm64 {
 	int syscallno;
 } __attribute__((preserve_access_index));
 
-/* The system call that the current thread is in, -1: none. */
+/* Returns the number of the system call that the current thread is in, or -1 if there is none. */
 static __always_inline __s16 current_syscall(void)
 {
 	void *regs = (void *)bpf_task_pt_regs((void *)bpf_get_current_task_btf());
@@ -78,7 +54,7 @@ static __always_inline __s16 current_syscall(void)
 	return number < 0 || number > 0x7fff ? -1 : number;
 }
 
-/* Why the current thread stops running, which is in such a state. */
+/* Returns why the current thread, which is in this state, stops running. */
 static __always_inline enum off_reason off_reason(struct task_struct *current, __u32 state)
 {
 	if (!state)
@@ -92,22 +68,30 @@ static __always_inline enum off_reason off_reason(struct task_struct *current, _
 	return OFF_BLOCKED;
 }
 
-/* The current thread, of a VM, stops running. Whether anybody is watched by then is seen
- * at the end. */
+/* Notes that the current thread, of a VM, stops running. Whether any process is watched is checked
+ * only when it runs again. */
 static __always_inline void off_cpu_starts(struct task_struct *current, __u32 pid, __u32 state)
 {
-	__u64 now = bpf_ktime_get_ns();
-	struct off_cpu off = {.since_ns = now, .pid = pid, .why = off_reason(current, state), .syscall = -1};
+	struct off_cpu off = {.since_ns = bpf_ktime_get_ns(), .pid = pid, .why = off_reason(current, state), .syscall = -1};
 	__u32 tid = current->pid;
+	struct off_cpu *last = bpf_map_lookup_elem(&off_cpus, &tid);
 
+	off.sure_ns = off.since_ns;
+	off.switches = switches_of(current);
 	if (off.why == OFF_READY)
-		off.ready_ns = now;
+		off.ready_ns = off.since_ns;
 	else
 		off.syscall = current_syscall();
-	bpf_map_update_elem(&off_cpus, &tid, &off, BPF_ANY);
+	if (!last) {
+		bpf_map_update_elem(&off_cpus, &tid, &off, BPF_ANY);
+		return;
+	}
+	if (last->pid == pid && (last->since_ns || last->switches + 1 != off.switches))
+		log_unseen(off.since_ns, pid, tid, last);
+	*last = off; /* in place: check_thread may be about to write sure_ns */
 }
 
-/* Whether it is known that a thread runs no process. */
+/* Reports whether a thread is known to run no process. */
 static __always_inline bool is_idle(__u32 pid, __u32 tid)
 {
 	struct runner *r = bpf_map_lookup_elem(&runners, &tid);
@@ -115,42 +99,56 @@ static __always_inline bool is_idle(__u32 pid, __u32 tid)
 	return r && r->pid == pid && !r->process && r->gaps == watching_gaps(pid);
 }
 
-/* Logs that a thread did not run until now. Where it sleeps and runs no process, only its
- * wait for a processor matters. */
+/* Logs that a thread did not run until now. If it slept and had no process to run, only its wait
+ * for a processor matters. */
 static __always_inline void log_off_cpu(__u64 now, __u32 pid, __u32 tid, const struct off_cpu *off)
 {
-	struct off_cpu told = *off;
+	struct off_cpu entry = *off;
 	struct writing w;
 
-	if (told.why == OFF_BLOCKED && is_idle(pid, tid)) {
-		told.why = OFF_READY;
-		told.since_ns = told.ready_ns;
+	if (entry.why == OFF_BLOCKED && is_idle(pid, tid)) {
+		entry.why = OFF_READY;
+		entry.since_ns = entry.ready_ns;
 	}
-	if (!told.since_ns || now < told.since_ns + OFF_CPU_LEAST)
+	if (!entry.since_ns || now < entry.since_ns + OFF_CPU_LEAST)
 		return;
+	if (!entry.ready_ns) { /* the thread was woken before it had left its processor, which
+			        * detail_wakeup ignores */
+		log_unseen(now, pid, tid, off);
+		return;
+	}
 	w = begin_record(LOG_OFF_CPU, now, pid, 0);
 	if (!w.to)
 		return;
 	w.to->tid = tid;
-	w.to->size = told.why | (__u32)(__u16)told.syscall << 16;
-	w.to->details[0] = told.since_ns;
-	w.to->details[1] = told.ready_ns;
+	w.to->size = entry.why | (__u32)(__u16)entry.syscall << 16;
+	w.to->details[0] = entry.since_ns;
+	w.to->details[1] = entry.ready_ns;
 	end_record(&w);
 }
 
-static __always_inline void off_cpu_ends(__u32 pid, __u32 tid)
+/* Notes that a thread of a VM starts to run. */
+static __always_inline void off_cpu_ends(struct task_struct *next, __u32 pid)
 {
+	__u32 tid = next->pid, switches = switches_of(next);
 	struct off_cpu *off = bpf_map_lookup_elem(&off_cpus, &tid);
 	__u64 now = bpf_ktime_get_ns();
 
-	if (!off || !off->since_ns)
+	if (!off) {
+		add_off_cpu(now, pid, next);
 		return;
-	if (is_watching(pid, now))
+	}
+	if (!off->since_ns || off->switches != switches)
+		log_unseen(now, pid, tid, off);
+	else if (is_watching(pid, now))
 		log_off_cpu(now, pid, tid, off);
 	off->since_ns = 0;
+	off->sure_ns = now;
+	off->switches = switches;
+	off->pid = pid;
 }
 
-/* A thread that is running may be woken, before it gets to sleep: it goes on. */
+/* A thread that is woken while it is still on its processor just continues. */
 SEC("tp_btf/sched_wakeup")
 int detail_wakeup(__u64 *ctx)
 {
@@ -167,8 +165,8 @@ int detail_wakeup(__u64 *ctx)
 	return 0;
 }
 
-/* Arguments: whether it was preempted, the thread that stops running, the one that
- * begins, and the state of the first. */
+/* Arguments: whether the thread was preempted, the thread that stops running, the thread that
+ * starts, and the state of the first. */
 SEC("tp_btf/sched_switch")
 int detail_switch(__u64 *ctx)
 {
@@ -181,7 +179,7 @@ int detail_switch(__u64 *ctx)
 	}
 	if (is_observed(to_vm)) {
 		count_traced(to_vm);
-		off_cpu_ends(to_vm, to_tid);
+		off_cpu_ends(to, to_vm);
 	}
 	return 0;
 }

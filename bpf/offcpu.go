@@ -3,16 +3,15 @@ package bpf
 import (
 	"errors"
 	"fmt"
-	"syscall"
 
 	"github.com/cilium/ebpf"
 
 	"github.com/beamscope/beamscope/internal/monotonic"
 )
 
-// OffCPU returns an [EventOffCPU] for each thread of VMs' schedulers that is blocked or
-// stopped at present: what the log tells of it when it runs again, as far as it is known.
-// To is 0, and Time the present.
+// OffCPU returns an [EventOffCPU] for each scheduler thread of VMs that is blocked or stopped at
+// present, with the known part of the event that the log will have when the thread runs again. To
+// is 0, and Time is the present.
 func (c *Collector) OffCPU() ([]Event, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -27,7 +26,7 @@ func (c *Collector) OffCPU() ([]Event, error) {
 	var off kernelOffCpu
 	for each := c.maps.OffCpus.Iterate(); ; {
 		if !each.Next(&tid, &off) {
-			// Where threads come and go meanwhile, some are missing, as they would be later.
+			// If threads start and end meanwhile, some are missing.
 			if err := each.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {
 				return nil, fmt.Errorf("threads that do not run: %w", err)
 			}
@@ -42,90 +41,10 @@ func (c *Collector) OffCPU() ([]Event, error) {
 	}
 }
 
-// off sets why a thread does not run.
+// off sets the reason why a thread does not run.
 func (e *Event) off(why uint32, call int16) {
 	e.Off = OffReason(why)
 	if e.Off == OffBlocked && call >= 0 {
 		e.Text = syscallName(int(call))
 	}
-}
-
-// syscallName names a system call: those that may sleep, others by their number.
-func syscallName(number int) string {
-	switch number {
-	case syscall.SYS_ACCEPT:
-		return "accept"
-	case syscall.SYS_ACCEPT4:
-		return "accept4"
-	case syscall.SYS_CLOCK_NANOSLEEP:
-		return "clock_nanosleep"
-	case syscall.SYS_CLOSE:
-		return "close"
-	case syscall.SYS_CONNECT:
-		return "connect"
-	case syscall.SYS_EPOLL_PWAIT:
-		return "epoll_pwait"
-	case syscall.SYS_FCNTL:
-		return "fcntl"
-	case syscall.SYS_FDATASYNC:
-		return "fdatasync"
-	case syscall.SYS_FLOCK:
-		return "flock"
-	case syscall.SYS_FSYNC:
-		return "fsync"
-	case syscall.SYS_FUTEX:
-		return "futex"
-	case syscall.SYS_IOCTL:
-		return "ioctl"
-	case syscall.SYS_MADVISE:
-		return "madvise"
-	case syscall.SYS_MMAP:
-		return "mmap"
-	case syscall.SYS_MPROTECT:
-		return "mprotect"
-	case syscall.SYS_MREMAP:
-		return "mremap"
-	case syscall.SYS_MUNMAP:
-		return "munmap"
-	case syscall.SYS_NANOSLEEP:
-		return "nanosleep"
-	case syscall.SYS_OPENAT:
-		return "openat"
-	case syscall.SYS_PPOLL:
-		return "ppoll"
-	case syscall.SYS_PREAD64:
-		return "pread64"
-	case syscall.SYS_PREADV:
-		return "preadv"
-	case syscall.SYS_PSELECT6:
-		return "pselect6"
-	case syscall.SYS_PWRITE64:
-		return "pwrite64"
-	case syscall.SYS_PWRITEV:
-		return "pwritev"
-	case syscall.SYS_READ:
-		return "read"
-	case syscall.SYS_READV:
-		return "readv"
-	case syscall.SYS_RECVFROM:
-		return "recvfrom"
-	case syscall.SYS_RECVMSG:
-		return "recvmsg"
-	case syscall.SYS_SENDMSG:
-		return "sendmsg"
-	case syscall.SYS_SENDTO:
-		return "sendto"
-	case syscall.SYS_WAIT4:
-		return "wait4"
-	case syscall.SYS_WAITID:
-		return "waitid"
-	case syscall.SYS_WRITE:
-		return "write"
-	case syscall.SYS_WRITEV:
-		return "writev"
-	}
-	if name := syscallNameHere(number); name != "" {
-		return name
-	}
-	return fmt.Sprintf("system call %d", number)
 }

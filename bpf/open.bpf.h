@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 
-/* The open instances: where a start waits for its end.
+/* The open instances: those that have started and not yet ended.
  *
- * Most spans are short, and most VMs have few open at a time. So a span goes
- * into the table recent, at the low bits of its id, where starting and ending
- * one costs two atomic operations; only where that place is taken by another
- * open span it goes into the hash map spans, which costs ten times as much and
- * has room for all. */
+ * Most spans are short, and most VMs have few open at a time. So a span goes into the table recent,
+ * at the low bits of its id. There, a start and an end together cost two atomic operations. Only if
+ * another open span has that place, the span goes into the hash map spans, which costs ten times as
+ * much and has room for all. */
 
 #ifndef OPEN_BPF_H
 #define OPEN_BPF_H
@@ -17,31 +16,31 @@
 #include <bpf/bpf_helpers.h>
 
 struct span_key {
-	__u32 number; /* of the outcome's name, whichever entry the span is counted at; with
-		       * a rule that of the entry alone */
+	__u32 number; /* of the outcome's name, which its entries share; of the entry itself if it
+		       * has a rule */
 	__u32 pid;    /* of the VM */
-	__u64 id;     /* of a span, or the key of its events */
-	__u64 seq;    /* tells apart what has the same key, 0 where nothing has */
+	__u64 id;     /* of the span, or the key of its events */
+	__u64 seq;    /* distinguishes instances with the same key, otherwise 0 */
 };
 
-/* Set in the numbers of outcomes of VM probes. */
+/* Set in the numbers of outcomes with a rule. */
 #define RULE_NUMBER (1U << 31)
 
 struct span {
-	__u64 start_ns; /* when open; with ENDED set, or BUSY, otherwise */
+	__u64 start_ns; /* while open; otherwise it has ENDED set, or is BUSY */
 	struct span_key key;
 	__u64 parent;
-	__u64 owner;    /* the Erlang process that started it; 0 where nobody asks */
-	__u64 group;    /* that it is counted in; 0 where nobody asks */
-	__u32 outcome;  /* the entry that it is counted at */
+	__u64 owner;    /* the Erlang process that started it; 0 if not needed */
+	__u64 group;    /* in which it is counted; 0 if not needed */
+	__u32 outcome;  /* index of the entry at which it is counted */
 	__u32 pad;
 };
 
-/* Ended, and kept to tell a later end from an orphan. */
+/* The span has ended. It is kept so that a later end counts as late, not as an orphan. */
 #define ENDED (1ULL << 63)
 
-/* The parent of what keeps a place in a queue and never started, as far as we know. It
- * is open like others, and no instance. */
+/* The parent of a placeholder. A placeholder keeps a place in a queue for something whose start was
+ * not seen. It is open like an instance, but counts as none. */
 #define PLACEHOLDER (~0ULL)
 
 static __always_inline bool is_placeholder(const struct span *v)
@@ -49,7 +48,7 @@ static __always_inline bool is_placeholder(const struct span *v)
 	return v->key.number & RULE_NUMBER && v->parent == PLACEHOLDER;
 }
 
-/* Being written. Counts as ended for everybody but the writer. */
+/* A thread is writing the span. For all other threads it has ended. */
 #define BUSY (~0ULL)
 
 #define RECENT (1 << 14)
@@ -68,14 +67,14 @@ struct {
 	__type(value, struct span);
 } spans SEC(".maps");
 
-/* Hash maps that the sweep goes through. That takes long even where they are empty,
- * so it is left out where nothing can be in them. */
+/* Hash maps that the sweep iterates over. An iteration takes long even if the map is empty, so the
+ * sweep skips a map if it cannot have entries. */
 enum swept_map { SPANS, EXITS, QUEUES, WATCHES, SWEPT_MAPS };
 
 struct arrivals {
-	__u64 count; /* entries that were ever put in, counted when they are */
-	__u64 seen;  /* of these, by the last sweep */
-	__u64 left;  /* entries that it left */
+	__u64 count; /* entries ever added */
+	__u64 seen;  /* count at the last sweep */
+	__u64 left;  /* entries that the last sweep kept */
 };
 
 struct {
@@ -85,8 +84,8 @@ struct {
 	__type(value, struct arrivals);
 } arrivals SEC(".maps");
 
-/* Counts an entry, after it was put in: a sweep that was too early to find it will
- * not have seen it counted either. */
+/* Counts an entry after it was added. A sweep that came too early to find the entry has not counted
+ * it either, so the next sweep looks again. */
 static __always_inline void arrived(__u32 which)
 {
 	struct arrivals *a = bpf_map_lookup_elem(&arrivals, &which);
@@ -95,8 +94,8 @@ static __always_inline void arrived(__u32 which)
 		__sync_fetch_and_add(&a->count, 1);
 }
 
-/* The place of a key. Ids of spans are unique, but keys of VM probes are not: salt is
- * what tells those apart, 0 for spans. */
+/* Returns the index of a key's place in recent. Ids of spans are unique, but keys of VM probes are
+ * not: salt distinguishes those. It is 0 for spans. */
 static __always_inline __u32 recent_index(const struct span_key *key, __u64 salt)
 {
 	return (key->id ^ key->pid * 0x9e3779b1 ^ salt) % RECENT;
@@ -114,8 +113,8 @@ static __always_inline bool same_key(const struct span_key *a, const struct span
 	return a->id == b->id && a->pid == b->pid && a->number == b->number && a->seq == b->seq;
 }
 
-/* Puts a span at a place among the recent ones, with this start_ns, unless an open span
- * is there. */
+/* Writes a span to a place in recent, with this start_ns. Returns false if the place has an open
+ * span. */
 static __always_inline bool put_at(struct span *place, const struct span *v, __u64 start_ns)
 {
 	__u64 old;
@@ -141,8 +140,8 @@ static __always_inline bool put_recent(const struct span *v, __u64 start_ns)
 	return put_at(recent_at(&v->key, 0), v, start_ns);
 }
 
-/* Loads a start time before whatever is loaded after it. x86-64 keeps loads in
- * order; elsewhere an atomic operation that changes nothing does. */
+/* Loads a start time before all later loads. x86-64 keeps loads in order. Other processors need an
+ * atomic operation, here one that changes nothing. */
 static __always_inline __u64 load_start(struct span *v)
 {
 #ifdef __TARGET_ARCH_x86
@@ -152,8 +151,8 @@ static __always_inline __u64 load_start(struct span *v)
 #endif
 }
 
-/* Reads a span; false where it has ended. An open span that is read has not
- * changed until it is taken: see take. */
+/* Copies a span. Returns false if the span has ended. If take succeeds later, the span had not
+ * changed since. */
 static __always_inline bool read_open(struct span *v, struct span *copy)
 {
 	copy->start_ns = load_start(v);
@@ -165,10 +164,9 @@ static __always_inline bool read_open(struct span *v, struct span *copy)
 	return copy->start_ns && !(copy->start_ns & ENDED);
 }
 
-/* Ends an instance that was read as open. The start time is the token: of
- * several that try, the one that swaps it has the instance. As no two spans at
- * one place have the same start time, what was read belongs to the span that is
- * taken, even where the place was reused in between. */
+/* Ends an instance that was read as open. Of several threads, the one that swaps the start time
+ * takes the instance; the others get false. No two spans at one place have the same start time. So
+ * the copy is of the span that is taken, even if the place was reused in between. */
 static __always_inline bool take(struct span *v, const struct span *read)
 {
 	return __sync_val_compare_and_swap(&v->start_ns, read->start_ns,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 
-/* The parameters of a function, at its entry, and what it returns, at its end: by the
- * calling conventions, System V for x86-64 and AAPCS64. */
+/* The parameters of a function at its entry, and its result at its return, according to the calling
+ * conventions: System V for x86-64, and AAPCS64. */
 
 #ifndef PARAM_BPF_H
 #define PARAM_BPF_H
 
 #include "args.bpf.h"
 
-/* Parameter n, from 1 to 5; n is a constant. */
+/* Returns parameter n, from 1 to 5. n must be a constant. */
 static __always_inline __u64 param(void *ctx, int n)
 {
 #ifdef __TARGET_ARCH_x86
@@ -30,21 +30,21 @@ static __always_inline __u64 param(void *ctx, int n)
 #endif
 }
 
-/* At the entry of a function: how far behind the place of the probe the function returns
- * to; 0 where that cannot be read. */
+/* At the entry of a function: returns the distance from the place of the probe to the return
+ * address, or 0 if that address cannot be read. */
 static __always_inline __u64 caller(void *ctx)
 {
 #ifdef __TARGET_ARCH_x86
 	__u64 to;
 
-	/* rsp, where the call has pushed it, and rip */
+	/* The stack pointer rsp, where the call has pushed the return address, and rip. */
 	return bpf_probe_read_user(&to, sizeof(to), (void *)word_of(ctx, 19)) ? 0 : to - word_of(ctx, 16);
 #else
 	return word_of(ctx, 30) - word_of(ctx, 32); /* lr and pc */
 #endif
 }
 
-/* What a function returns, at its end. */
+/* At the return of a function: returns its result. */
 static __always_inline __u64 returned(void *ctx)
 {
 #ifdef __TARGET_ARCH_x86

@@ -11,12 +11,12 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
-/* "<0.1234.5>" is at most three numbers of ten digits. */
+/* "<0.1234.5>": at most three numbers of ten digits each. */
 #define PID_MAX 40
 
-/* Packs the Erlang pid that the string at addr holds. 0: not a pid, not
- * readable, or too large to be packed. Not static: so the verifier looks at it once by
- * itself, and not along each way that leads here. */
+/* Packs the Erlang pid in the string at addr. Returns 0 if it is not a pid, cannot be read, or is
+ * too large to be packed. Not static: the verifier checks a global function once, and not at each
+ * call. */
 __noinline __u64 erlang_pid(__u64 addr)
 {
 	char text[PID_MAX] = {};
@@ -46,38 +46,38 @@ __noinline __u64 erlang_pid(__u64 addr)
 	return 0;
 }
 
-/* How terms hold the pids of the VM's own processes, and its ports:
- * erts/emulator/beam/erl_term.h and erl_ptab.h. */
+/* How terms represent the VM's own pids and ports: see erts/emulator/beam/erl_term.h and
+ * erl_ptab.h. */
 enum term_form {
-	TERMS_UNKNOWN,   /* none can be read */
-	TERMS_BY_NUMBER, /* up to OTP 25: the lower half has the number, and a serial above it */
+	TERMS_UNKNOWN,   /* terms cannot be read */
+	TERMS_BY_NUMBER, /* up to OTP 25: the lower half contains the number, and a serial above it */
 	TERMS_BY_PLACE,  /* since OTP 26: the lowest bits are a place in the VM's table of processes,
 			  * or of ports, from which the number follows */
 };
 
 const volatile enum term_form terms_are;
 
-/* Where the VM has what it knows of its two tables: bytes behind the place where the program
- * is attached; struct known_table is there. */
+/* Where the VM has the data about its two tables, struct known_table: distances in bytes from the
+ * place where the program is attached. */
 const volatile __s64 process_table;
 const volatile __s64 port_table;
 
-/* Since OTP 26 of 64 bits, ErtsPTabReadOnlyData from the member max on. All of it follows
- * from max and from how many places are in a cache line. */
+/* ErtsPTabReadOnlyData from the member max on, since OTP 26, for 64 bits. All of it follows from
+ * max and the number of places in a cache line. */
 struct known_table {
-	__u32 max; /* places, a power of two */
+	__u32 max; /* number of places, a power of two */
 	__u32 unused;
 	__u64 mask;
 	__u64 line_mask;
 	__u64 in_mask;
-	__u32 in_bits;   /* places that are in one cache line */
-	__u32 line_bits; /* cache lines */
+	__u32 in_bits;   /* log2 of the number of places in a cache line */
+	__u32 line_bits; /* log2 of the number of cache lines */
 };
 
 #define TABLE_MAX_BITS 27 /* ERTS_PTAB_MAX_SIZE */
 
-/* How numbers follow from places, of VMs seen lately, at the low bits of their pid: what
- * read_table returns of the processes, that of the ports << 16, and pid << 32. */
+/* A cache of how numbers follow from places, at the low bits of the VM's pid: pid << 32 | table of
+ * ports << 16 | table of processes. The tables are as read_table returns them. */
 #define TABLES_CACHE 256
 
 struct {
@@ -87,8 +87,8 @@ struct {
 	__type(value, __u64);
 } term_cache SEC(".maps");
 
-/* Reads a table: bits | in_bits << 8, or 0 where nothing like one is there, as before the VM
- * has made it. */
+/* Reads a table. Returns bits | in_bits << 8, or 0 if the memory contains no valid table, for
+ * example before the VM has made it. */
 static __always_inline __u32 read_table(__u64 addr)
 {
 	struct known_table t;
@@ -105,8 +105,8 @@ static __always_inline __u32 read_table(__u64 addr)
 	return bits | t.in_bits << 8;
 }
 
-/* Both tables of the VM that runs a program, the ports << 16; 0 for what is not known. The
- * program is attached at the address here. Not static: so the verifier looks at it once. */
+/* Returns both tables of the VM that runs the program: ports << 16 | processes, with 0 for an
+ * unknown table. The program is attached at the address here. Not static, like erlang_pid. */
 __noinline __u32 vm_tables(__u32 pid, __u64 here)
 {
 	__u32 at = pid % TABLES_CACHE;
@@ -126,26 +126,33 @@ __noinline __u32 vm_tables(__u32 pid, __u64 here)
 	return ports << 16 | tables;
 }
 
-/* What is needed to read terms of the VM that runs a program. */
+/* Returns what is needed to read terms of the VM that runs the program. */
 static __always_inline __u32 term_tables(void *ctx, __u32 pid)
 {
 	return terms_are == TERMS_BY_PLACE ? vm_tables(pid, bpf_get_func_ip(ctx)) : 0;
 }
 
-/* Whether terms can be read, with what term_tables returned. */
+/* Reports whether terms can be read. tables is the result of term_tables. */
 static __always_inline bool knows_terms(__u32 tables)
 {
 	return terms_are == TERMS_BY_NUMBER || (terms_are == TERMS_BY_PLACE && (tables & 0xffff));
 }
 
-/* The last bits of a term tell what it is, erts/emulator/beam/erl_term.h. */
+/* The lowest bits of a term are its type: erts/emulator/beam/erl_term.h of OTP 25, 27 and 29. The
+ * term of a boxed value is a pointer with a tag added. */
 #define TERM_TAG_BITS 4
 #define TERM_TAG_PID 0x3
 #define TERM_TAG_PORT 0x7
+#define TERM_TAG_SMALL 0xf
 #define TERM_TAG(term) ((term) & ((1 << TERM_TAG_BITS) - 1))
+#define TERM_BOXED_TAG 0x2
+#define TERM_BOXED_MASK 0x3
+#define TERM_ATOM_BITS 6
+#define TERM_TAG_ATOM 0xb
+#define TERM_IS_ATOM(term) (((term) & ((1 << TERM_ATOM_BITS) - 1)) == TERM_TAG_ATOM)
 
-/* The data that the VM made a term of, from the place and what is above it: the lowest bits
- * of the place are the highest of the number's (erts_ptab_pixdata2data). */
+/* Returns the data from which the VM made a term. The argument data has a place in its lowest bits.
+ * The lowest bits of the place are the highest bits of the number (erts_ptab_pixdata2data). */
 static __always_inline __u64 data_of_place(__u64 data, __u32 table)
 {
 	__u32 bits = table & 0x1f, in_bits = table >> 8 & 0x1f;
@@ -154,8 +161,8 @@ static __always_inline __u64 data_of_place(__u64 data, __u32 table)
 	return (data & ~mask) | place >> in_bits | (place & ((1ULL << in_bits) - 1)) << (bits - in_bits & 0x1f);
 }
 
-/* Packs the pid of a process of the VM itself, given as a term. 0: not a pid, or too large to
- * be packed. */
+/* Packs the pid of a process of this VM, given as a term. Returns 0 if it is not a pid, or is too
+ * large to be packed. */
 static __always_inline __u64 term_pid(__u64 term, __u32 tables)
 {
 	__u64 data = term >> TERM_TAG_BITS;
@@ -163,10 +170,10 @@ static __always_inline __u64 term_pid(__u64 term, __u32 tables)
 	if (TERM_TAG(term) != TERM_TAG_PID)
 		return 0;
 	switch (terms_are) {
-	case TERMS_BY_NUMBER: /* 15 bits, and a serial of 13 */
+	case TERMS_BY_NUMBER: /* a number of 15 bits, and a serial of 13 */
 		data = (__u32)term >> TERM_TAG_BITS;
 		return (data & 0x7fff) | data >> 15 << 32;
-	case TERMS_BY_PLACE: /* 28 bits, and a serial of 32 */
+	case TERMS_BY_PLACE: /* a number of 28 bits, and a serial of 32 */
 		if (!(tables & 0xffff))
 			return 0;
 		data = data_of_place(data, tables);
@@ -176,7 +183,16 @@ static __always_inline __u64 term_pid(__u64 term, __u32 tables)
 	}
 }
 
-/* The number of a port of the VM itself, given as a term. 0: not a port. */
+/* Whether the program is at a stand-in function, where pids are terms and not text. */
+const volatile bool args_are_terms;
+
+/* Packs the pid in an event. Returns 0 if it is not a pid. */
+static __always_inline __u64 pack_pid(__u64 value, __u32 tables)
+{
+	return args_are_terms ? term_pid(value, tables) : erlang_pid(value);
+}
+
+/* Returns the number of a port of this VM, given as a term. Returns 0 if it is not a port. */
 static __always_inline __u64 term_port(__u64 term, __u32 tables)
 {
 	if (TERM_TAG(term) != TERM_TAG_PORT)

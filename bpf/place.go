@@ -12,26 +12,27 @@ import (
 	"github.com/beamscope/beamscope/internal/monotonic"
 )
 
-// ErrNoPlace says that other VMs have all slots.
+// ErrNoPlace means that other VMs have all slots.
 var ErrNoPlace = errors.New("no slot is free")
 
-// A displacement is a slot on its way from a VM to another one. Programs that ran in the old VM
-// when it lost the slot may still count there: so the slot is handed over with the next window
-// that is read, and what is counted in it until then is dropped.
+// A displacement is the transfer of a slot from a VM to another one. Programs that ran in the old
+// VM when it lost the slot may still count there. So the slot is handed over with the next window
+// that is read, and its counts until then are dropped.
 type displacement struct {
 	slot int
 	old  int   // pid that had the slot
-	heir int   // pid that gets it; 0: whichever VM comes first
+	heir int   // pid that gets it; 0: the first VM with an event
+	user int   // of the heir
 	at   int64 // nanoseconds of CLOCK_MONOTONIC
 }
 
-// handOverAfter is how long a slot that was taken from a VM waits for programs that still run in
-// that VM: they take less than a microsecond, but may lose the processor.
+// handOverAfter is the time that a slot taken from a VM waits for programs that still run in that
+// VM: they take less than a microsecond, but may be preempted.
 const handOverAfter = 100 * time.Millisecond
 
 // Place gives a VM a slot before it needs one. A VM that has a slot keeps it. The error is
-// [ErrNoPlace] where no slot is free.
-func (c *Collector) Place(pid int) error {
+// [ErrNoPlace] if no slot is free.
+func (c *Collector) Place(pid, user int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -49,14 +50,13 @@ func (c *Collector) Place(pid int) error {
 	if err != nil {
 		return fmt.Errorf("place VM %d: %w", pid, err)
 	}
-	return c.settleIn(pid, slot)
+	return c.settleIn(pid, user, slot)
 }
 
-// Displace takes the slot of a VM, which goes on, and gives it to another one. The old VM is
-// counted with those without a slot from now on; what it had in windows that are not read yet
-// is dropped. The heir has the slot from about the next [Collector.Read] on, and no counts in
-// windows that began before.
-func (c *Collector) Displace(old, heir int) error {
+// Displace takes the slot of a running VM and gives it to another one. From now on the old VM is
+// counted with the VMs without a slot, and its counts in unread windows are dropped. The new VM has
+// the slot from about the next [Collector.Read] on, and no counts in windows that began before.
+func (c *Collector) Displace(old, heir, user int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -72,7 +72,7 @@ func (c *Collector) Displace(old, heir int) error {
 		return fmt.Errorf("displace VM %d: %w", old, err)
 	}
 	atomic.StoreUint64(&c.memory.slotPIDs[slot], 0)
-	c.displaced = append(c.displaced, displacement{int(slot), old, heir, monotonic.Now()})
+	c.displaced = append(c.displaced, displacement{int(slot), old, heir, user, monotonic.Now()})
 	if err := forgetCached(c.maps.VmCache, old); err != nil {
 		return fmt.Errorf("displace VM %d: %w", old, err)
 	}
@@ -82,31 +82,37 @@ func (c *Collector) Displace(old, heir int) error {
 // isPlaced reports whether a VM has a slot, or is about to get one.
 func (c *Collector) isPlaced(pid int) bool {
 	return slices.ContainsFunc(c.displaced, func(d displacement) bool { return d.heir == pid }) ||
-		slices.ContainsFunc(c.memory.slotPIDs, func(entry uint64) bool { return int(entry) == pid })
+		slices.ContainsFunc(c.memory.slotPIDs, func(entry uint64) bool { return int(uint32(entry)) == pid })
 }
 
-// Holders returns the pids of the VMs that have slots, or are about to get one, and how many
-// slots there are.
-func (c *Collector) Holders() (pids []int, slots int) {
+// A Holder is a VM that has a slot, or is about to get one.
+type Holder struct {
+	PID  int
+	User int  // as of [Collector.UserHits]
+	Heir bool // it is about to get the slot
+}
+
+// Holders returns the VMs that have slots, and how many slots there are.
+func (c *Collector) Holders() (all []Holder, slots int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for slot := range c.opts.VMs {
-		if pid, ok := c.vmIn(slot); ok {
-			pids = append(pids, pid)
+	for slot := range c.memory.slotPIDs {
+		if pid, user := c.inSlot(slot); pid != 0 {
+			all = append(all, Holder{PID: pid, User: user})
 		}
 	}
 	for _, d := range c.displaced {
 		if d.heir != 0 {
-			pids = append(pids, d.heir)
+			all = append(all, Holder{d.heir, d.user, true})
 		}
 	}
-	return pids, c.opts.VMs
+	return all, c.opts.VMs
 }
 
-// settleIn gives a VM a slot that nobody has.
-func (c *Collector) settleIn(pid int, slot uint32) error {
+// settleIn gives a VM a free slot.
+func (c *Collector) settleIn(pid, user int, slot uint32) error {
 	c.since[pid] = monotonic.Now()
-	atomic.StoreUint64(&c.memory.slotPIDs[slot], uint64(pid)) // before anything is counted there
+	atomic.StoreUint64(&c.memory.slotPIDs[slot], uint64(uint32(user))<<32|uint64(pid)) // before anything is counted there
 	err := c.maps.Vms.Update(uint32(pid), slot, ebpf.UpdateNoExist)
 	if err == nil {
 		c.since[pid] = monotonic.Now()
@@ -122,7 +128,7 @@ func (c *Collector) settleIn(pid int, slot uint32) error {
 	return nil
 }
 
-// handOver hands over the slots whose old VMs cannot count in them any more.
+// handOver hands over the slots in which their old VMs can no longer count.
 func (c *Collector) handOver() error {
 	var errs []error
 	now := monotonic.Now()
@@ -132,11 +138,11 @@ func (c *Collector) handOver() error {
 	}
 	c.displaced = slices.Clone(waiting[over:])
 	for _, d := range waiting[:over] {
-		// A program that looked the slot up before may have put it into the cache since.
+		// A program that looked up the slot before may have cached it since.
 		errs = append(errs, forgetCached(c.maps.VmCache, d.old))
 		c.empty(d.slot)
 		if d.heir != 0 {
-			errs = append(errs, c.settleIn(d.heir, uint32(d.slot)))
+			errs = append(errs, c.settleIn(d.heir, d.user, uint32(d.slot)))
 		} else if err := c.maps.FreeSlots.Put(nil, uint32(d.slot)); err != nil {
 			errs = append(errs, fmt.Errorf("free a slot: %w", err))
 		}
@@ -144,7 +150,7 @@ func (c *Collector) handOver() error {
 	return errors.Join(errs...)
 }
 
-// empty drops what was counted in a slot and not read.
+// empty drops the unread counts of a slot.
 func (c *Collector) empty(slot int) {
 	for i := range c.entries {
 		if !c.entries[i].used {
@@ -159,7 +165,7 @@ func (c *Collector) empty(slot int) {
 	c.forgetNames(slot)
 }
 
-// disinherit has a slot that a VM is about to get go to whichever VM comes first.
+// disinherit gives a slot that was meant for a VM to the first VM with an event instead.
 func (c *Collector) disinherit(pid int) {
 	for i := range c.displaced {
 		if c.displaced[i].heir == pid {
@@ -168,11 +174,11 @@ func (c *Collector) disinherit(pid int) {
 	}
 }
 
-// isWhole reports whether all that happened in a VM since a time was counted in its slot.
+// isWhole reports whether everything in a VM since a time was counted in its slot.
 func (c *Collector) isWhole(pid int, from int64) bool { return c.since[pid] <= from }
 
-// meet notes since when the VMs in slots have them. One that has a slot since the last reading,
-// while other VMs had none, may have been without one.
+// meet records the times since which VMs have their slots. If other VMs had no slot, a VM that got
+// its slot since the last reading may have had none for some time.
 func (c *Collector) meet(crowd bool) {
 	there := make(map[int]bool, len(c.memory.slotPIDs))
 	for slot := range c.memory.slotPIDs {

@@ -2,6 +2,7 @@ package bpf_test
 
 import (
 	"errors"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -11,11 +12,11 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// A VM that finds no slot gets that of another one, which goes on without. In windows from then
-// on its counts are exact, and windows before have none of it. A free slot can be had at once.
+// A VM without a slot gets the slot of another one, which continues without. From then on its
+// counts are exact, and earlier windows have none. A free slot is available at once.
 func TestPlace(t *testing.T) {
 	otp := vmtest.Private(t)
-	first, later := vmtest.StartOn(t, otp, erlang.Options{}), vmtest.StartOn(t, otp, erlang.Options{})
+	first, later := vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Probes}), vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}, VMs: 1, Window: int64(200 * time.Millisecond)})
 	c.Observe(first, later)
 
@@ -25,13 +26,13 @@ func TestPlace(t *testing.T) {
 	if got := c.Total(0, later.PID()).Successes; got != 0 {
 		t.Errorf("%d spans of the VM without a slot, want none", got)
 	}
-	if err := c.Place(first.PID()); err != nil {
+	if err := c.Place(first.PID(), 0); err != nil {
 		t.Errorf("place the VM that has a slot: %v", err)
 	}
-	if err := c.Place(later.PID()); !errors.Is(err, bpf.ErrNoPlace) {
+	if err := c.Place(later.PID(), 0); !errors.Is(err, bpf.ErrNoPlace) {
 		t.Fatalf("place: error %v, want %v", err, bpf.ErrNoPlace)
 	}
-	if err := c.Displace(first.PID(), later.PID()); err != nil {
+	if err := c.Displace(first.PID(), later.PID(), 0); err != nil {
 		t.Fatal(err)
 	}
 	c.Call(first, "span_load", "run", spans(1, 40)) // they are dropped, or those of VMs without a slot
@@ -48,15 +49,19 @@ func TestPlace(t *testing.T) {
 	if got := c.Total(0, first.PID()).Successes; got != 30 {
 		t.Errorf("%d spans of the VM that lost its slot, want 30", got)
 	}
+	users := c.UserHits()
+	if got := users[os.Getuid()]; got != 2*(30+20+40+50+60) {
+		t.Errorf("%d hits of this user, want %d: %v", got, 2*(30+20+40+50+60), users)
+	}
 	if err := c.Forget(later.PID()); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Place(first.PID()); err != nil {
+	if err := c.Place(first.PID(), 0); err != nil {
 		t.Errorf("place when a slot is free: %v", err)
 	}
 }
 
-// hasCounts reports whether a window has counts of a VM of its own.
+// hasCounts reports whether a window has separate counts of a VM.
 func hasCounts(w vmtest.Window, pid int) bool {
 	return slices.ContainsFunc(w.Counts, func(c bpf.Counts) bool { return c.PID == pid })
 }

@@ -13,19 +13,19 @@ import (
 )
 
 var (
-	// ErrPending says that a change is asked for while windows of before the last
-	// one are still to be read.
+	// ErrPending means that a change was requested while windows from before the last change are
+	// still unread.
 	ErrPending = errors.New("the last change is not complete")
 
-	// ErrNoRoom says that a change needs more room than the collector has. Another
-	// collector would have it.
+	// ErrNoRoom means that a change needs more room than the collector has. A new collector would
+	// have it.
 	ErrNoRoom = errors.New("no room for more outcomes")
 
-	// ErrLate says that it is too late for a change from that time on.
+	// ErrLate means that it is too late for a change from that time on.
 	ErrLate = errors.New("too late for the change")
 )
 
-// A plan is what is counted from a time on.
+// A plan describes what is counted from a time on.
 type plan struct {
 	from, window int64
 	first        uint64 // number of its first window
@@ -37,20 +37,20 @@ func (p plan) number(t int64) uint64 { return p.first + uint64((t-p.from)/p.wind
 
 func (p plan) start(n uint64) int64 { return p.from + int64(n-p.first)*p.window }
 
-// forever is the end of an entry that has none yet.
+// forever is the end of an entry without an end.
 const forever = math.MaxInt64
 
-// An entry is what user space knows of an entry in the map outcomes.
+// An entry is user space's data about an entry in the map outcomes.
 type entry struct {
 	used    bool
 	outcome Outcome
 	number  int // of its name
 	cells   region
 	until   int64
-	bins    [][]uint64 // by slot, for what was read last
+	bins    [][]uint64 // by slot, for the last values that were read
 }
 
-// begin writes the first plan, of which all outcomes have room.
+// begin writes the first plan. All its outcomes have room.
 func (c *Collector) begin() error {
 	p, added, err := c.place(c.opts.Start, c.opts.Window, c.opts.Outcomes, nil)
 	if err != nil {
@@ -62,13 +62,13 @@ func (c *Collector) begin() error {
 	return c.publish(p, added)
 }
 
-// Change has other outcomes counted, and windows of another length, from a time
-// on at which a window begins. Outcomes that differ in nothing but Stream and Explain
-// are counted on. Of others under the same name, the spans that started before are
-// counted as they end, as Cut. The outcomes' spans that are new are attached to at
-// once, to be counted from then on; missing says at which targets that was not
-// possible. On any other error all is as it was: an error wrapping [ErrPending],
-// [ErrNoRoom], [ErrLate] or [ErrOptions] says why, or the cause of a context that is done.
+// Change changes the outcomes and the length of windows, from a time on at which a window begins.
+// Outcomes that differ only in Stream and Explain continue to be counted. If another outcome has
+// the same name, spans that started before the change are counted as Cut when they end. Change
+// attaches to the spans of new outcomes at once, and counts them from that time on; missing names
+// the targets at which that was not possible. After any other error everything is unchanged. That
+// error wraps [ErrPending], [ErrNoRoom], [ErrLate], [ErrOptions], or the cause of a context that is
+// done.
 func (c *Collector) Change(ctx context.Context, from, window int64, outcomes []Outcome) (missing, err error) {
 	if err := check(from, window, outcomes); err != nil {
 		return nil, err
@@ -102,16 +102,54 @@ func (c *Collector) Change(ctx context.Context, from, window int64, outcomes []O
 	return missing, c.publish(p, added)
 }
 
-// takeBack takes back the last plan, which has not begun and added entries, and returns
-// why.
+// takeBack removes the last plan, which has not begun, and its added entries. It returns the error.
 func (c *Collector) takeBack(why error, added []int) error {
 	c.plans = c.plans[:1]
 	c.release(added)
 	return errors.Join(why, c.detachUnwanted())
 }
 
-// place finds room for a plan's outcomes. It takes the entries of those that are
-// in the plan before and stay as they are; added are the others.
+// margin is the least time in nanoseconds between writing the times of a first plan and its
+// beginning.
+const margin = 20_000_000
+
+// Begin sets the beginning of window 0, in nanoseconds of CLOCK_MONOTONIC, of a collector whose
+// Start is in the future. The error wraps [ErrLate] if that time is past or too near; then the
+// caller can call it again with a later time. After another error the collector is unusable: it may
+// have counted a part of the events.
+func (c *Collector) Begin(start int64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := monotonic.Now()
+	switch {
+	case c.closed:
+		return ErrClosed
+	case len(c.plans) != 1 || now >= c.plans[0].from:
+		return fmt.Errorf("%w: the collector has begun", ErrOptions)
+	case now >= start-margin:
+		return ErrLate
+	}
+	p := &c.plans[0]
+	p.from = start
+	for _, i := range p.entries {
+		atomic.StoreUint64(&c.memory.outcomes[i].SinceNs, uint64(start))
+	}
+	c.writeEra(c.era, *p)
+	if monotonic.Now() >= start {
+		return fmt.Errorf("%w: it began before all of its times were written", ErrPending)
+	}
+	return nil
+}
+
+// Next returns the number of the next window to read.
+func (c *Collector) Next() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.oldest
+}
+
+// place finds room for a plan's outcomes. Unchanged outcomes keep their entries from the previous
+// plan; added are the others.
 func (c *Collector) place(from, window int64, outcomes []Outcome, before []int) (p plan, added []int, err error) {
 	p = plan{from: from, window: window, outcomes: slices.Clone(outcomes)}
 	if explained(outcomes) && !c.hasLog() {
@@ -135,7 +173,7 @@ func (c *Collector) place(from, window int64, outcomes []Outcome, before []int) 
 	return p, added, nil
 }
 
-// same returns the entry among those that counts this outcome, -1 for none.
+// same returns the entry that counts this outcome, or -1 if there is none.
 func (c *Collector) same(entries []int, o Outcome) int {
 	for _, i := range entries {
 		have := c.entries[i].outcome
@@ -147,7 +185,7 @@ func (c *Collector) same(entries []int, o Outcome) int {
 	return -1
 }
 
-// take takes a free entry and cells for an outcome. What is in the cells counts as
+// take takes a free entry and cells for an outcome. The present contents of the cells count as
 // read.
 func (c *Collector) take(o Outcome) (int, error) {
 	i := slices.IndexFunc(c.entries, func(e entry) bool { return !e.used })
@@ -168,7 +206,7 @@ func (c *Collector) take(o Outcome) (int, error) {
 	return i, nil
 }
 
-// release gives entries and their cells free.
+// release frees entries and their cells.
 func (c *Collector) release(entries []int) {
 	for _, i := range entries {
 		c.arena.give(c.entries[i].cells)
@@ -176,8 +214,8 @@ func (c *Collector) release(entries []int) {
 	}
 }
 
-// chainsFit reports whether no label gets more entries than the programs look at.
-// An entry takes the place of the one of the same name, if there is one.
+// chainsFit reports whether no label gets more entries than the programs examine. An entry replaces
+// the one with the same name, if there is one.
 func (c *Collector) chainsFit(added []int) bool {
 	names := make(map[uint32]map[string]bool)
 	for i := range c.entries {
@@ -197,8 +235,8 @@ func (c *Collector) chainsFit(added []int) bool {
 	return true
 }
 
-// publish has the programs know the outcomes of a plan: added are those that they
-// do not know yet. Entries of others end where the plan begins.
+// publish makes the outcomes of a plan visible to the programs; added are the new ones. Entries of
+// other outcomes end when the plan begins.
 func (c *Collector) publish(p plan, added []int) error {
 	c.end(p.from, p.entries)
 	for _, i := range added {
@@ -207,16 +245,15 @@ func (c *Collector) publish(p plan, added []int) error {
 		}
 	}
 	for n, i := range p.entries {
-		// Until the windows before are read, both plans' instances are streamed, and
-		// explained.
+		// Until the earlier windows are read, instances of both plans are streamed and explained.
 		was := c.entries[i].outcome
 		c.setDetail(i, max(was.Stream, p.outcomes[n].Stream), was.Explain || p.outcomes[n].Explain)
 	}
 	return nil
 }
 
-// End has nothing counted that starts from then on. What is open by then goes on to
-// be counted as it ends.
+// End stops counting instances that start at or after a time. Instances that are open then still
+// count when they end.
 func (c *Collector) End(from int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -227,7 +264,7 @@ func (c *Collector) End(from int64) error {
 	return nil
 }
 
-// end ends the entries that have no end yet, but for some.
+// end ends the entries without an end, except some.
 func (c *Collector) end(from int64, but []int) {
 	for i := range c.entries {
 		if e := &c.entries[i]; e.used && e.until == forever && !slices.Contains(but, i) {
@@ -264,8 +301,8 @@ func (c *Collector) link(i int, since int64) error {
 	return c.linkLabel(i, out)
 }
 
-// linkLabel writes an entry of spans and puts it on its label, in the place of the one
-// under the same name.
+// linkLabel writes an entry of spans and adds it to its label, where it replaces the one with the
+// same name.
 func (c *Collector) linkLabel(i int, out kernelOutcome) error {
 	e, label := &c.entries[i], out.Label
 	chain, err := c.chain(label)
@@ -286,7 +323,7 @@ func (c *Collector) linkLabel(i int, out kernelOutcome) error {
 	return c.pointTo(label, chain, place)
 }
 
-// unlink takes an entry off its label, if it is there.
+// unlink removes an entry from its label, if it is there.
 func (c *Collector) unlink(i int) error {
 	if c.entries[i].outcome.Rule != nil {
 		return nil
@@ -303,7 +340,7 @@ func (c *Collector) unlink(i int) error {
 	return c.pointTo(label, slices.Delete(chain, place, place+1), place)
 }
 
-// pointTo has what comes before the place in a chain point to what is there now.
+// pointTo makes the predecessor of a place in a chain point to the entry that is there now.
 func (c *Collector) pointTo(label uint32, chain []int, place int) error {
 	var next uint32
 	if place < len(chain) {
@@ -333,8 +370,8 @@ func (c *Collector) chain(label uint32) ([]int, error) {
 	return chain, nil
 }
 
-// isLinked reports whether an entry is on its label: it is unless another is there
-// under its name.
+// isLinked reports whether an entry is on its label: it is unless another one with its name is
+// there.
 func (c *Collector) isLinked(i int) bool {
 	chain, err := c.chain(Label(c.entries[i].outcome.Name))
 	return err != nil || slices.Contains(chain, i)
@@ -381,15 +418,15 @@ func (o Outcome) flags() uint32 {
 	return f
 }
 
-// setDetail sets which instances of an entry are streamed, and whether what takes part in
-// them is logged.
+// setDetail selects the instances of an entry that are streamed, and whether events of their
+// processes are logged.
 func (c *Collector) setDetail(i int, s Streaming, explain bool) {
 	o := &c.entries[i].outcome
 	o.Stream, o.Explain = s, explain
 	atomic.StoreUint32(&c.memory.outcomes[i].Flags, o.flags())
 }
 
-// noEra is the beginning of an era that is none, as in count.bpf.h.
+// noEra is the beginning of an unused era, as in count.bpf.h.
 const noEra = math.MaxUint64
 
 // writeEra writes a plan's windows into one of the two eras.
@@ -401,8 +438,8 @@ func (c *Collector) writeEra(i int, p plan) {
 	atomic.StoreUint64(&e.FromNs, uint64(p.from))
 }
 
-// advance gives the rows of the windows before n to later ones, and what only
-// they needed free.
+// advance gives the rows of the windows before n to later windows, and frees what only the earlier
+// windows needed.
 func (c *Collector) advance(n uint64) error {
 	c.oldest = n
 	atomic.StoreUint64(&c.memory.clock.Oldest, n)
@@ -418,8 +455,8 @@ func (c *Collector) advance(n uint64) error {
 	return err
 }
 
-// freeDrained frees the entries that have ended and of which no span can be open
-// any more, nor counted in a window that is not read.
+// freeDrained frees the ended entries whose spans can neither be open nor be counted in an unread
+// window.
 func (c *Collector) freeDrained() error {
 	from, _ := c.windowOf(c.oldest)
 	for i := range c.entries {
@@ -438,7 +475,7 @@ func (c *Collector) freeDrained() error {
 	return nil
 }
 
-// ruleNumber is set in the numbers of rules: RULE_NUMBER of open.bpf.h.
+// ruleNumber is a bit that is set in the numbers of rules: RULE_NUMBER of open.bpf.h.
 const ruleNumber = 1 << 31
 
 // noLabel is no label of any event.
@@ -452,7 +489,7 @@ func (o Outcome) label() uint32 {
 	return Label(o.Name)
 }
 
-// planOf returns the plan that window n is of.
+// planOf returns the plan of window n.
 func (c *Collector) planOf(n uint64) plan {
 	if last := c.plans[len(c.plans)-1]; n >= last.first {
 		return last
@@ -465,16 +502,16 @@ func (c *Collector) windowOf(n uint64) (from, to int64) {
 	return p.start(n), p.start(n + 1)
 }
 
-// Window returns where window n begins and ends. It is one that is not read yet,
-// or the last one that was.
+// Window returns the beginning and the end of window n, which must be unread or the last one that
+// was read.
 func (c *Collector) Window(n uint64) (from, to int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.windowOf(n)
 }
 
-// Number returns the number of the window that contains t, which is not before the
-// windows that are not read yet.
+// Number returns the number of the window that contains t, which must not be before the unread
+// windows.
 func (c *Collector) Number(t int64) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

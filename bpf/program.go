@@ -23,15 +23,17 @@ type variant struct {
 	entry   int // of programs at tracepoints
 	layout  ProcessLayout
 
-	returns bool // it runs where a function returns, and not where it is entered
+	returns bool // it runs at the return of a function instead of its entry
 	stepped bool // the kernel single-steps the instruction there
 }
 
-// siteTerms are the constants of pid.bpf.h that say how to read terms at a site. The zero
-// value is for programs that read none.
+// siteTerms are the constants of pid.bpf.h for reading terms at a site. The zero value is for
+// programs that read no terms.
 type siteTerms struct {
 	form             dtrace.TermForm
-	processes, ports int64 // where the VM's tables are: bytes behind the site
+	argsAreTerms     bool  // the arguments at the site are terms, not text
+	processes, ports int64 // places of the VM's tables: bytes after the site
+	atoms            int64 // place of its table of atoms in the same form; 0: not needed
 }
 
 func (t siteTerms) kernelForm() kernelTermForm {
@@ -44,7 +46,7 @@ func (t siteTerms) kernelForm() kernelTermForm {
 	return kernelTermFormTERMS_UNKNOWN
 }
 
-// A loaded is a program, or why there is none.
+// A loaded is a loaded program, or the error of loading it.
 type loaded struct {
 	program *ebpf.Program
 	err     error
@@ -60,13 +62,13 @@ func (c *Collector) program(v variant) (*ebpf.Program, error) {
 	return p.program, p.err
 }
 
-// loaders is how many programs are loaded at a time: on half of the processors, as the
-// kernel's verifier gives way to nobody on many kernels, and the VMs run on the others.
+// loaders is the number of programs that are loaded at a time: half the number of processors. On
+// many kernels the verifier cannot be preempted, and the VMs run on the other processors.
 func loaders() int { return max(1, runtime.GOMAXPROCS(0)/2) }
 
-// preload loads programs beside each other: most of the time that attaching takes is that
-// of the kernel's verifier, which looks at each of them on its own. Where the context is
-// done, it returns its cause as soon as the programs that are being loaded are.
+// preload loads programs in parallel: most of the time for attaching is spent in the kernel's
+// verifier, which checks each program separately. If the context is done, preload returns its cause
+// as soon as the programs under way are loaded.
 func (c *Collector) preload(ctx context.Context, variants []variant) error {
 	seen := make(map[variant]bool)
 	missing := slices.DeleteFunc(variants, func(v variant) bool {
@@ -102,20 +104,20 @@ func (c *Collector) preload(ctx context.Context, variants []variant) error {
 	return nil
 }
 
-// progress tells how many programs are loaded, where somebody wants to know.
+// progress reports the number of loaded programs, if the caller requested it.
 func (c *Collector) progress(done, all int) {
 	if c.opts.Progress != nil {
 		c.opts.Progress(done, all)
 	}
 }
 
-// forgetFailed has programs that could not be loaded be tried again.
+// forgetFailed allows another attempt for programs that could not be loaded.
 func (c *Collector) forgetFailed() {
 	maps.DeleteFunc(c.programs, func(_ variant, p loaded) bool { return p.err != nil })
 }
 
-// loadProgram loads one program of an object, which is the caller's, on the collector's
-// maps.
+// loadProgram loads one program of an object with the collector's maps. The caller owns the
+// program.
 func (c *Collector) loadProgram(spec *ebpf.CollectionSpec, v variant) (*ebpf.Program, error) {
 	if err := c.fixed.set(spec); err != nil {
 		return nil, err
@@ -146,6 +148,8 @@ func (v variant) set(spec *ebpf.CollectionSpec) error {
 		kernelVarTermsAre:           v.terms.kernelForm(),
 		kernelVarProcessTable:       v.terms.processes,
 		kernelVarPortTable:          v.terms.ports,
+		kernelVarAtomTable:          v.terms.atoms,
+		kernelVarArgsAreTerms:       v.terms.argsAreTerms,
 		kernelVarRunqueueOutcome:    uint32(v.entry),
 		kernelVarProcessState:       v.layout.State,
 		kernelVarProcessFlags:       v.layout.Flags,
@@ -169,6 +173,7 @@ func (c *Collector) sharedMaps() map[string]*ebpf.Map {
 		kernelMapArrivals:   c.maps.Arrivals,
 		kernelMapBorn:       c.maps.Born,
 		kernelMapExits:      c.maps.Exits,
+		kernelMapCrowdRuns:  c.maps.CrowdRuns,
 		kernelMapFreeSlots:  c.maps.FreeSlots,
 		kernelMapGroups:     c.maps.Groups,
 		kernelMapHashes:     c.maps.Hashes,
@@ -176,8 +181,8 @@ func (c *Collector) sharedMaps() map[string]*ebpf.Map {
 		kernelMapLogHeads:   c.maps.LogHeads,
 		kernelMapLogRecords: c.maps.LogRecords,
 		kernelMapNamesSeen:  c.maps.NamesSeen,
-		kernelMapNoGroup:    c.maps.NoGroup,
-		kernelMapNoRunner:   c.maps.NoRunner,
+		kernelMapNewGroup:   c.maps.NewGroup,
+		kernelMapNewRunner:  c.maps.NewRunner,
 		kernelMapObserved:   c.maps.Observed,
 		kernelMapOffCpus:    c.maps.OffCpus,
 		kernelMapOutcomes:   c.maps.Outcomes,
@@ -193,6 +198,7 @@ func (c *Collector) sharedMaps() map[string]*ebpf.Map {
 		kernelMapTermCache:  c.maps.TermCache,
 		kernelMapTextsSeen:  c.maps.TextsSeen,
 		kernelMapThreads:    c.maps.Threads,
+		kernelMapTextParts:  c.maps.TextParts,
 		kernelMapSlices:     c.maps.Slices,
 		kernelMapVmCache:    c.maps.VmCache,
 		kernelMapVms:        c.maps.Vms,
@@ -208,8 +214,7 @@ func (f fixed) set(spec *ebpf.CollectionSpec) error {
 		kernelVarStripeMask:  f.stripeMask,
 		kernelVarStripeCells: f.stripeCells,
 		kernelVarVmSlots:     f.vmSlots,
-		kernelVarPidnsDev:    f.pidnsDev,
-		kernelVarPidnsIno:    f.pidnsIno,
+		kernelVarNamespace:   f.namespace,
 		kernelVarDiscover:    f.discover,
 		kernelVarLogMask:     f.logMask,
 	})

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 
-/* Queues of open instances that have the same key, for outcomes whose instances end in
- * the order in which they start. A queue only numbers them: the instances are among the
- * open ones, each under the key of its queue and its number. */
+/* Queues of open instances with the same key, for outcomes whose instances end in the order in
+ * which they start. A queue only hands out numbers. The instances are in the tables of open
+ * instances, under the key of their queue and their number. */
 
 #ifndef QUEUE_BPF_H
 #define QUEUE_BPF_H
@@ -15,18 +15,18 @@
 #include "open.bpf.h"
 
 struct queue {
-	__u64 ends;     /* numbers: of the next one to come << 32 | of the first that is there */
-	__u64 used_ns;  /* when something last came or went */
-	__u64 gone_ns;  /* when the process exited that takes from it, 0: it has not */
-	__u64 busy_ns;  /* since when there has always been one */
-	__u64 taken;    /* whether one was taken since then */
-	__u64 first_ns; /* when the first one was taken since the last event of sync */
-	__u64 floor_ns; /* nothing that is there before this will ever end */
-	__u32 outcome;  /* the entry */
-	__u32 worked;   /* there was such an event since one was taken */
+	__u64 ends;     /* number of the next instance to join << 32 | number at the head */
+	__u64 used_ns;  /* when an instance last joined or left */
+	__u64 gone_ns;  /* when the process that takes from the queue exited; 0: it has not */
+	__u64 busy_ns;  /* since when the queue has not been empty */
+	__u64 taken;    /* whether an instance has left since busy_ns */
+	__u64 first_ns; /* when the first instance left after the last sync event */
+	__u64 floor_ns; /* instances that started before this can no longer end */
+	__u32 outcome;  /* index of the entry */
+	__u32 worked;   /* a sync event came after the last instance left */
 };
 
-/* By key; seq tells the stage of the outcome. */
+/* By key. Its seq is the stage: 0 for the first, 1 for the second. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC); /* few outcomes need it */
@@ -35,8 +35,8 @@ struct {
 	__type(value, struct queue);
 } queues SEC(".maps");
 
-/* The numbers of instances of the second stage have the first bit. Those that a seq_trace
- * token tells apart have the second, those that the address of their message does the last. */
+/* Bits of seq. The first marks the numbers of the second stage. The second marks a seq_trace token
+ * that identifies the instance. The third marks the address of its message. */
 #define SECOND_STAGE (1ULL << 32)
 #define BY_TOKEN (1ULL << 63)
 #define BY_ADDRESS (1ULL << 62)
@@ -49,9 +49,9 @@ static __always_inline struct queue *queue_at(const struct span_key *key, bool s
 	return bpf_map_lookup_elem(&queues, &k);
 }
 
-/* The sweep deletes queues that are of no use any more. It closes them first: the number
- * of the first one is then far ahead of that of the next one to come, so that whoever joins
- * meanwhile sees that it has joined nothing. */
+/* Marks a queue that the sweep is about to delete. In a closed queue, the number at the head is far
+ * ahead of the number of the next instance to join. So a thread that joins at the same time sees
+ * that the queue is closed. */
 #define CLOSED (1U << 31)
 
 static __always_inline bool is_closed(__u64 ends)
@@ -59,7 +59,7 @@ static __always_inline bool is_closed(__u64 ends)
 	return (__u32)((ends >> 32) - ends) > CLOSED / 2;
 }
 
-/* Closes a queue that was read with these ends; false where something came or went. */
+/* Closes a queue whose ends were read before. Returns false if an instance joined or left since. */
 static __always_inline bool close_queue(struct queue *q, __u64 ends)
 {
 	__u64 closed = ends >> 32 << 32 | (__u32)((ends >> 32) + CLOSED);
@@ -67,8 +67,8 @@ static __always_inline bool close_queue(struct queue *q, __u64 ends)
 	return __sync_val_compare_and_swap(&q->ends, ends, closed) == ends;
 }
 
-/* Makes the queue of a key, which tells the stage. Its numbers differ from those of the one
- * that the key had before: what was in that may be open still. */
+/* Adds a queue. seq of the key is the stage. Its numbers differ from those of an earlier queue of
+ * the same key, whose instances may still be open. */
 static __noinline int add_queue(const struct span_key *k, __u32 outcome, __u64 now)
 {
 	struct queue empty = {
@@ -83,7 +83,7 @@ static __noinline int add_queue(const struct span_key *k, __u32 outcome, __u64 n
 	return 0;
 }
 
-/* The queue of a key, made where there is none; NULL where there is no room. */
+/* Returns the queue of a key, and adds it if necessary. Returns NULL if there is no room. */
 static __always_inline struct queue *make_queue(const struct span_key *key, bool second,
 						__u32 outcome, __u64 now)
 {
@@ -98,10 +98,11 @@ static __always_inline struct queue *make_queue(const struct span_key *key, bool
 	return bpf_map_lookup_elem(&queues, &k);
 }
 
-/* How often the sweep may be about to delete a queue before there is taken to be no room. */
+/* A thread that meets a closed queue tries again this many times at most. */
 #define JOIN_TRIES 8
 
-/* The queue of a key, with the number of one that comes; NULL where there is no room. */
+/* Joins the queue of a key, and sets *seq to the number of the new instance. Returns NULL if there
+ * is no room. */
 static __always_inline struct queue *join_queue(const struct span_key *key, bool second,
 						__u32 outcome, __u64 now, __u64 *seq)
 {
@@ -125,10 +126,11 @@ static __always_inline struct queue *join_queue(const struct span_key *key, bool
 	return NULL;
 }
 
-/* How often another thread may get in between. */
+/* Attempts to leave a queue while other threads join or leave it. */
 #define QUEUE_TRIES 4
 
-/* Takes the number of the first one; false where there is none. */
+/* Sets *seq to the number at the head, and advances the head. Returns false if the queue is
+ * empty. */
 static __always_inline bool leave_queue(struct queue *q, __u64 now, bool second, __u64 *seq)
 {
 	*(volatile __u64 *)&q->used_ns = now;
@@ -148,7 +150,7 @@ static __always_inline bool leave_queue(struct queue *q, __u64 now, bool second,
 	return false;
 }
 
-/* Whether one of this number has been passed by. */
+/* Reports whether the head of a queue is past a number. */
 static __always_inline bool was_passed(struct queue *q, __u64 seq)
 {
 	return (__s32)((__u32)*(volatile __u64 *)&q->ends - (__u32)seq) > 0;

@@ -26,11 +26,11 @@ func messageOutcomes(t *testing.T, dMax time.Duration) []bpf.Outcome {
 	return all
 }
 
-// Receivers that end take no room from those that come after them, also where they leave
-// messages behind: of many more than there is room for at a time, nothing is lost.
+// Ended receivers take no room from later ones, even if they leave messages behind: nothing is lost
+// of many more receivers than there is room for at a time.
 func TestReceiversThatEnd(t *testing.T) {
 	const rounds, each, taken = 300, 40, 2
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{
 		Outcomes: messageOutcomes(t, 200*time.Millisecond),
 		Queues:   1 << 15, // of 48,000 that are needed one after the other
@@ -53,11 +53,11 @@ func TestReceiversThatEnd(t *testing.T) {
 	}
 }
 
-// Where there are more receivers at a time than there is room for, what is lost is counted;
-// when some have gone, there is room again.
+// If there are more receivers at a time than there is room for, the loss is counted. When some have
+// ended, there is room again.
 func TestMoreReceiversThanRoom(t *testing.T) {
 	const crowd, room, times = 500, 64, 3
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	vmtest.Call(t, vm, "vm_load", "crowd", fmt.Sprintf("[%d]", crowd))
 	c := vmtest.NewCollector(t, bpf.Options{
 		Outcomes: messageOutcomes(t, 10*time.Second)[:1],
@@ -70,7 +70,7 @@ func TestMoreReceiversThanRoom(t *testing.T) {
 	if got.MapFull == 0 || got.Starts != got.Successes+got.Timeouts+got.Unpaired+got.MapFull+uint64(c.Swept.Open) {
 		t.Errorf("%+v, and %d open", got.Counters, c.Swept.Open)
 	}
-	// The receivers are idle: what they had in the table makes room for others.
+	// The receivers are idle: their entries in the table make room for others.
 	before := c.Total(0, vm.PID())
 	for range 3 {
 		c.ReadTo(c.Opts.Start + int64(len(c.Windows)+4)*c.Opts.Window)
@@ -82,11 +82,11 @@ func TestMoreReceiversThanRoom(t *testing.T) {
 	}
 }
 
-// Queues that are deleted just when messages come make nothing time out: where a message
-// joined a queue that was about to be deleted, it found no room.
+// No message times out because a queue is deleted just when the message comes: a message for a
+// queue that is being deleted counts as one without room.
 func TestQueuesDeletedWhileUsed(t *testing.T) {
 	const crowd, times = 1000, 12
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	vmtest.Call(t, vm, "vm_load", "crowd", fmt.Sprintf("[%d]", crowd))
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: messageOutcomes(t, 10*time.Second), Window: int64(time.Second / 4)})
 	c.Observe(vm)
@@ -99,7 +99,7 @@ func TestQueuesDeletedWhileUsed(t *testing.T) {
 		}
 		swept <- err
 	}()
-	// Each pause is about as long as a queue is kept that is empty.
+	// Each pause is about as long as an empty queue is kept.
 	c.Call(vm, "vm_load", "tell_crowd", fmt.Sprintf("[#{times => %d, pause_ms => 100}]", times))
 	stop()
 	if err := <-swept; err != nil {

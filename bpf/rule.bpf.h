@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 
-/* Outcomes of the VM's own probes: events that have the same key become instances here.
- * A program is specialised, by constants, for one kind of event of a rule at one layout
- * of arguments: what it does not need is not there any more when it runs. */
+/* Outcomes of the VM's own probes: events with the same key become instances here. Constants
+ * specialise each program for one kind of event of one rule and one layout of arguments, so the
+ * verifier removes all code that this event does not need. */
 
 #ifndef RULE_BPF_H
 #define RULE_BPF_H
@@ -22,6 +22,7 @@
 #include "settle.bpf.h"
 #include "slice.bpf.h"
 #include "stack.bpf.h"
+#include "termgroup.bpf.h"
 
 enum pairing { PAIR_FIRST, PAIR_LAST, PAIR_FIFO };
 
@@ -30,8 +31,10 @@ enum operand_kind {
 	OPERAND_THREAD, /* of the operating system */
 	OPERAND_NUMBER,
 	OPERAND_PID,    /* a process, as text */
-	OPERAND_TERM,   /* a process, as a term; none where it cannot be read */
+	OPERAND_TERM,   /* a process, as a term; none if it cannot be read */
 	OPERAND_TEXT,
+	OPERAND_FUNCTION, /* the address of a function's terms */
+	OPERAND_PORT,     /* a port, as a term */
 };
 
 struct operand {
@@ -43,24 +46,24 @@ struct operand {
 
 struct rule {
 	__u8 pairing;
-	__u8 loose;    /* ends come without starts as a rule */
-	__u8 overtaken; /* ends may be told before their starts */
+	__u8 loose;    /* ends often come without starts */
+	__u8 overtaken; /* an end may be reported before its start */
 	__u8 staged;   /* instances go through a second stage */
-	__u8 synced;   /* what leaves the first stage does so all at a time */
+	__u8 synced;   /* receivers take all instances out of the first stage at once */
 	__u8 selective; /* ends take instances out of their queue in any order */
-	__u8 armed;    /* starts count only where they are armed */
-	__u8 by_spawn; /* the group of a process is the function that it was spawned with */
-	__u8 tests;    /* how many there are */
+	__u8 armed;    /* a start counts only if it is armed */
+	__u8 by_spawn; /* the group of a process is the function with which it was spawned */
+	__u8 tests;    /* number of tests */
 	__u8 amount;   /* argument, or NO_ARG */
-	__u8 label;    /* of a seq_trace token: argument, or NO_ARG */
-	__u8 serial;   /* likewise */
-	__u8 message;  /* its address in the VM: argument, or NO_ARG */
-	__u8 indirect; /* that argument is the address of a word, which has the message's */
-	__u8 arrivals; /* starts are counted in groups, too */
+	__u8 label;    /* label of the seq_trace token: argument, or NO_ARG */
+	__u8 serial;   /* serial of the seq_trace token: argument, or NO_ARG */
+	__u8 message;  /* address of the message in the VM: argument, or NO_ARG */
+	__u8 indirect; /* the argument message is the address of a word that holds the address */
+	__u8 arrivals; /* starts are counted in groups too */
 	__u8 slices;   /* instances are slices of scheduler threads: see slice.bpf.h */
 	struct operand key;
-	struct operand arm;   /* of an event that arms, and of a start that has to be armed */
-	struct operand owner; /* the process, OPERAND_NONE where nobody asks */
+	struct operand arm;   /* of an arming event, and of a start that must be armed */
+	struct operand owner; /* the process of the instance; OPERAND_NONE if not needed */
 	struct operand group;
 };
 
@@ -68,11 +71,18 @@ const volatile struct rule rule;
 
 #define MAX_TESTS 16
 
-enum test_form { TEST_NUMBER, TEST_TERM, TEST_TEXT, TEST_PREFIX };
+enum test_form {
+	TEST_NUMBER,
+	TEST_TERM,
+	TEST_TEXT,
+	TEST_PREFIX,
+	TEST_MODULE, /* the module of a function, given as the address of its terms */
+	TEST_FUNCTION, /* the name and, as number, the arity of a function, given likewise */
+};
 
 enum test_op { OP_EQUAL, OP_UNEQUAL, OP_LESS, OP_LESS_EQUAL, OP_GREATER, OP_GREATER_EQUAL };
 
-/* Where a test leads to: another one behind it, or one of these. */
+/* Where to go on after a test: the index of a later test, or one of these. */
 #define ACCEPT 0xfe
 #define REJECT 0xff
 
@@ -80,16 +90,17 @@ struct test {
 	__u8 arg;
 	__u8 form;
 	__u8 op;
-	__u8 yes;    /* where to go on if it holds */
-	__u8 no;     /* and if it does not */
-	__u8 length; /* of the text in bytes, without the NUL */
+	__u8 yes;    /* where to go on if the test holds */
+	__u8 no;     /* where to go on if it does not */
+	__u8 length; /* of the text, in bytes, without the NUL */
 	__s64 number;
 	__u64 text[(TEXT_MAX + 1) / 8];
 };
 
 const volatile struct test tests[MAX_TESTS];
 
-/* What arms a start, by its key; or when an end came that no start was seen of. */
+/* By key: the value that an arming event requires of the start; or, for rules with overtaken, the
+ * time of an end that came without a start. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1); /* set when loading */
@@ -97,25 +108,25 @@ struct {
 	__type(value, __u64);
 } arming SEC(".maps");
 
-/* An event that is of a rule. Its arguments are read one by one: they are few, and what
- * is not asked for is not read. */
+/* An event of a rule. The programs read its arguments one by one: there are few, and a program
+ * reads only those that it needs. */
 struct rule_event {
 	void *ctx;
 	__u64 now;
 	struct outcome *outcome;
-	__u32 index; /* of the outcome */
+	__u32 index; /* of the outcome's entry */
 	__u32 row;
 	struct span_key key;
-	bool current; /* the outcome is one for what happens now */
+	bool current; /* the event comes before until_ns of the entry */
 	/* Of an end that takes from a queue in any order: */
-	bool taken;  /* another one has, since the queue was empty */
-	bool unsure; /* the queue was not empty for so long that its order says nothing */
+	bool taken;  /* another end has taken an instance since the queue was last empty */
+	bool unsure; /* the queue has not been empty for so long that its order is meaningless */
 	__u32 tables; /* of the VM, see term_tables */
 	struct series series;
 };
 
-/* Whether the string at addr is the text of a test, or begins with it; negative where it
- * cannot be read. */
+/* Reports whether the string at addr equals the text of a test, or begins with it. Returns a
+ * negative number if the string cannot be read. */
 static __always_inline long test_text(const volatile struct test *t, __u64 addr)
 {
 	__u64 text[(TEXT_MAX + 1) / 8 + 1] = {};
@@ -124,7 +135,7 @@ static __always_inline long test_text(const volatile struct test *t, __u64 addr)
 
 	if (!addr)
 		return 0;
-	/* One byte more than the text, and a NUL: what is longer is seen to be. */
+	/* One byte more than the text, and the NUL: shows that a string is longer than the text. */
 	n = bpf_probe_read_user_str(text, length + 2, (void *)addr);
 	if (n < 0)
 		return n;
@@ -137,6 +148,43 @@ static __always_inline long test_text(const volatile struct test *t, __u64 addr)
 			return 0;
 	}
 	return 1;
+}
+
+/* The address of the VM's table of atoms. */
+static __always_inline __u64 atoms_of(void *ctx) { return bpf_get_func_ip(ctx) + atom_table; }
+
+/* Reports whether an atom has the text that a test wants. Returns a negative number if the atom
+ * cannot be read. */
+static __always_inline long test_atom(const volatile struct test *t, __u64 term, __u64 table)
+{
+	__u64 text[(TEXT_MAX + 1) / 8] = {};
+	struct known_atom atom;
+	__u32 length = t->length;
+
+	if (find_atom(table, term, &atom))
+		return -1;
+	if (atom.length != length)
+		return 0;
+	if (bpf_probe_read_user(text, length, (void *)atom.text))
+		return -1;
+	for (__u32 i = 0; i < (TEXT_MAX + 1) / 8 && i * 8 < length; i++)
+		if (text[i] != t->text[i])
+			return 0;
+	return 1;
+}
+
+/* Reports whether a function has the module, or the name and the arity, that a test wants. addr is
+ * the address of the function's terms. Returns a negative number if they cannot be read. */
+static __always_inline long test_mfa(const volatile struct test *t, __u64 addr, __u64 table)
+{
+	bool module = t->form == TEST_MODULE;
+	__u64 mfa[3];
+
+	if (bpf_probe_read_user(mfa, sizeof(mfa), (void *)addr))
+		return -1;
+	if (!module && mfa[2] != (__u64)t->number)
+		return 0;
+	return test_atom(t, module ? mfa[0] : mfa[1], table);
 }
 
 static __always_inline bool compare(__u8 op, __s64 a, __s64 b)
@@ -157,8 +205,8 @@ static __always_inline bool compare(__u8 op, __s64 a, __s64 b)
 	}
 }
 
-/* Whether a test holds; negative where its argument cannot be read. */
-static __always_inline long holds(struct rule_event *e, const volatile struct test *t)
+/* Reports whether a test holds. Returns a negative number if its argument cannot be read. */
+static __always_inline long test_holds(struct rule_event *e, const volatile struct test *t)
 {
 	__u64 value;
 	long err;
@@ -173,14 +221,20 @@ static __always_inline long holds(struct rule_event *e, const volatile struct te
 		if (!knows_terms(e->tables))
 			return -1;
 		return compare(t->op, term_pid(value, e->tables), t->number);
+	case TEST_MODULE:
+	case TEST_FUNCTION:
+		err = test_mfa(t, value, atoms_of(e->ctx));
+		break;
+	default:
+		err = test_text(t, value);
 	}
-	err = test_text(t, value);
 	if (err < 0)
 		return err;
 	return t->op == OP_EQUAL ? err : value && !err;
 }
 
-/* Whether an event satisfies the condition; negative where that cannot be told. */
+/* Reports whether an event satisfies the condition. Returns a negative number if that is
+ * unknown. */
 static __noinline long satisfies(struct rule_event *e)
 {
 	__u8 at = 0;
@@ -190,7 +244,7 @@ static __noinline long satisfies(struct rule_event *e)
 
 		if (i != at)
 			continue;
-		ok = holds(e, &tests[i]);
+		ok = test_holds(e, &tests[i]);
 		if (ok < 0)
 			return ok;
 		at = ok ? tests[i].yes : tests[i].no;
@@ -198,7 +252,7 @@ static __noinline long satisfies(struct rule_event *e)
 	return at != REJECT;
 }
 
-/* Reads an operand; 0, or why it is not to be had. */
+/* Reads an operand. Returns 0, or an error if it cannot be read. */
 static __always_inline long read_operand(struct rule_event *e, const volatile struct operand *o,
 					 __u64 *value)
 {
@@ -221,11 +275,18 @@ static __always_inline long read_operand(struct rule_event *e, const volatile st
 	case OPERAND_TEXT:
 		*value = hash_name(*value);
 		return *value ? 0 : -1;
+	case OPERAND_FUNCTION:
+		*value = function_group(*value, atoms_of(e->ctx));
+		return *value ? 0 : -1;
+	case OPERAND_PORT:
+		if (TERM_TAG(*value) != TERM_TAG_PORT || (terms_are == TERMS_BY_PLACE && !(e->tables >> 16)))
+			return -1;
+		*value = term_port(*value, e->tables) + 1; /* 0 means unreadable, and port 0 exists */
 	}
 	return 0;
 }
 
-/* Reads the key of an event, and its seq_trace token where it has one. */
+/* Reads the key of an event, and its seq_trace token if it has one. */
 static __always_inline long read_key(struct rule_event *e)
 {
 	__u64 label = 0, serial = 0, address;
@@ -251,13 +312,13 @@ static __always_inline long read_key(struct rule_event *e)
 	return err;
 }
 
-/* Whether an event is told from others by the address of its message. */
+/* Reports whether the address of its message identifies the instance of an event. */
 static __always_inline bool by_address(const struct rule_event *e)
 {
 	return !(e->key.seq & BY_TOKEN) && e->key.seq & BY_ADDRESS;
 }
 
-/* Notes the text that a group stands for; false where it cannot be read. Not static, as
+/* Stores the text of a group. Returns false if the text cannot be read. Not static, like
  * note_rank. */
 __noinline int note_text(__u64 group, __u64 addr)
 {
@@ -269,7 +330,7 @@ __noinline int note_text(__u64 group, __u64 addr)
 	return true;
 }
 
-/* The group that a text stands for; 0 where it cannot be read. */
+/* Returns the group of a text, or 0 if the text cannot be read. */
 static __always_inline __u64 text_group(__u64 addr)
 {
 	__u64 group = hash_name(addr);
@@ -295,6 +356,8 @@ static __always_inline __u64 read_group(struct rule_event *e)
 	}
 	if (read_operand(e, &rule.group, &group))
 		return 0;
+	if (rule.group.kind == OPERAND_PORT)
+		return port_group(group - 1);
 	return rule.by_spawn ? spawn_group(group, e->key.pid) : group;
 }
 
@@ -305,7 +368,7 @@ static __always_inline struct span *place_of(const struct span_key *k)
 	return recent_at(k, ((k->id ^ k->seq << 20 ^ k->number) * KEY_SALT) >> 32);
 }
 
-/* Whether anything was ever put into the hash map of spans. */
+/* Reports whether anything was ever added to the hash map of spans. */
 static __always_inline bool have_spans(void)
 {
 	__u32 of_spans = SPANS;
@@ -314,8 +377,8 @@ static __always_inline bool have_spans(void)
 	return a && *(volatile __u64 *)&a->count;
 }
 
-/* Finds the open instance of a key, and copies it; NULL where none is open. hashed tells
- * in which map it is, timed_out that it was one and has timed out. */
+/* Finds the open instance of a key and copies it. Returns NULL if none is open. *hashed says that
+ * the instance is in the hash map, *timed_out that it has timed out. */
 static __always_inline struct span *find_open(const struct span_key *k, struct span *copy,
 					      bool *hashed, bool *timed_out)
 {
@@ -336,7 +399,7 @@ static __always_inline struct span *find_open(const struct span_key *k, struct s
 	return NULL;
 }
 
-/* Takes an open instance that was found; false where another thread did. */
+/* Takes an open instance that find_open found. Returns false if another thread took it first. */
 static __always_inline bool take_found(struct span *v, const struct span *open, bool hashed)
 {
 	bool taken = take(v, open);
@@ -356,8 +419,9 @@ static __always_inline void put_open(struct rule_event *e, const struct span *v)
 		arrived(SPANS);
 }
 
-/* Ends an open instance that was taken if its deadline is past, which no sweep has seen
- * yet: it is remembered, so that its end is known to be late. False where it is not. */
+/* Settles an instance that was taken after its deadline but before a sweep ended it. The hash map
+ * remembers it, so that its end counts as late. Returns false if its deadline has not passed, or if
+ * it is a placeholder. */
 static __noinline int settle_expired(struct rule_event *e, struct span *open)
 {
 	struct ending end = {.end_ns = e->now};
@@ -373,7 +437,7 @@ static __noinline int settle_expired(struct rule_event *e, struct span *open)
 	return true;
 }
 
-/* Gives up what has been put into a queue while its end came, and did not find it. */
+/* Gives up an instance that was added to a queue just after its end had looked for it. */
 static __noinline int give_up(struct rule_event *e, const struct span_key *k)
 {
 	struct span open, *found;
@@ -385,7 +449,7 @@ static __noinline int give_up(struct rule_event *e, const struct span_key *k)
 	return 0;
 }
 
-/* Puts an instance at the end of the queue of its key. */
+/* Adds an instance to the end of the queue of its key. */
 static __noinline int put_in_queue(struct rule_event *e, struct span *v, bool second)
 {
 	struct queue *q = join_queue(&e->key, second, e->index, e->now, &v->key.seq);
@@ -400,13 +464,14 @@ static __noinline int put_in_queue(struct rule_event *e, struct span *v, bool se
 	return 0;
 }
 
-/* How long before a receiver fetches what there is a send under way may have been told. */
+/* The VM may report a send up to this long before the message is in the mailbox, in ns. So a fetch
+ * may miss a message that was sent just before it. */
 #define UNDER_WAY 100000
 
-/* The time before which nothing that is in the queue can end any more. A receiver
- * fetches all that there is, and then works on it: when it begins on the next lot,
- * nothing can be left of what was sent before it fetched the one before. */
-static __always_inline __u64 floor_of(struct queue *q, __u64 now)
+/* Returns the floor of a queue: instances that started before it can no longer end. A receiver
+ * fetches all its messages at once, and then works on them. So when it begins the next fetch,
+ * nothing is left that was sent before the previous fetch. */
+static __always_inline __u64 update_floor(struct queue *q, __u64 now)
 {
 	__u64 first = *(volatile __u64 *)&q->first_ns;
 
@@ -418,7 +483,7 @@ static __always_inline __u64 floor_of(struct queue *q, __u64 now)
 	return *(volatile __u64 *)&q->floor_ns;
 }
 
-/* Notes that the receiver works on what it has fetched. */
+/* Notes that the receiver works on the messages that it has fetched. */
 static __always_inline void note_work(struct rule_event *e)
 {
 	struct queue *q = queue_at(&e->key, false);
@@ -427,18 +492,18 @@ static __always_inline void note_work(struct rule_event *e)
 		*(volatile __u32 *)&q->worked = true;
 }
 
-/* What was found under a key, or at the head of its queue. */
+/* What a look-up by key, or at the head of a queue, found. */
 enum head {
-	HEAD_NONE,      /* nothing, or not what started */
-	HEAD_OPEN,      /* an open instance, taken by us */
-	HEAD_TIMED_OUT, /* one that has timed out */
+	HEAD_NONE,      /* nothing, or a placeholder */
+	HEAD_OPEN,      /* an open instance, taken by this program */
+	HEAD_TIMED_OUT, /* an instance that has timed out */
 };
 
-/* How many there may be at the head of a queue that will never end. */
+/* At most this many instances below the floor are removed from a queue at a time. */
 #define STALE_MOST 8
 
-/* Takes the first of the queue of a key. */
-static __noinline enum head take_first(struct rule_event *e, bool second, struct span *open)
+/* Takes the instance at the head of the queue of a key. */
+static __noinline enum head take_head(struct rule_event *e, bool second, struct span *open)
 {
 	struct queue *q = queue_at(&e->key, second);
 	struct span_key k = e->key;
@@ -450,7 +515,7 @@ static __noinline enum head take_first(struct rule_event *e, bool second, struct
 		e->taken = *(volatile __u64 *)&q->taken;
 		e->unsure = *(volatile __u64 *)&q->busy_ns + e->outcome->dmax_ns < e->now;
 	}
-	floor = rule.synced && !second ? floor_of(q, e->now) : 0;
+	floor = rule.synced && !second ? update_floor(q, e->now) : 0;
 	for (int i = 0; i < STALE_MOST; i++) {
 		bool hashed, timed_out;
 		struct span *v;
@@ -471,18 +536,18 @@ static __noinline enum head take_first(struct rule_event *e, bool second, struct
 		if (open->start_ns >= floor)
 			return HEAD_OPEN;
 		if (settle_expired(e, open))
-			bpf_map_delete_elem(&spans, &k); /* nothing will end it */
+			bpf_map_delete_elem(&spans, &k); /* no end will look for it */
 		else
 			count(&e->series, e->row, UNPAIRED);
 	}
 	return HEAD_NONE;
 }
 
-/* How long before its start an end may be told. */
+/* An end may be reported up to this long before its start, in ns. */
 #define OVERTAKING 1000000000
 
-/* Ends what has just started if its end was told before: the start is told on one thread,
- * while the process may run, and exit, on another. */
+/* Ends an instance that has just started if its end was reported before. The VM reports the start
+ * on one thread, while the process may already run, and exit, on another. */
 static __noinline int end_overtaken(struct rule_event *e)
 {
 	__u64 *ended_ns = bpf_map_lookup_elem(&arming, &e->key);
@@ -502,7 +567,7 @@ static __noinline int end_overtaken(struct rule_event *e)
 	return 0;
 }
 
-/* Whether a start that has to be armed is. */
+/* Reports whether a start is armed, and disarms the key. */
 static __always_inline bool is_armed(struct rule_event *e)
 {
 	__u64 *armed = bpf_map_lookup_elem(&arming, &e->key);
@@ -513,9 +578,9 @@ static __always_inline bool is_armed(struct rule_event *e)
 	return target && !read_operand(e, &rule.arm, &by) && by == target;
 }
 
-/* Has the instance that is open under the key of a start make way for a new one; false
- * where there is to be no new one. */
-static __always_inline bool make_way(struct rule_event *e)
+/* Removes the open instance under the key of a start to make room for a new one. Returns false if
+ * no new instance may start. */
+static __always_inline bool displace_open(struct rule_event *e)
 {
 	struct span open, *found;
 	bool hashed, timed_out;
@@ -529,8 +594,8 @@ static __always_inline bool make_way(struct rule_event *e)
 		return true;
 	count(&e->series, e->row, UNPAIRED);
 	if (!e->key.seq || by_address(e))
-		return true; /* the VM uses the address again: the old message is no more */
-	/* Two messages have one token: no end tells which is which. */
+		return true; /* the VM has reused the address, so the old message is gone */
+	/* Two messages have the same token: an end cannot tell them apart. */
 	count(&e->series, e->row, UNPAIRED);
 	return false;
 }
@@ -570,7 +635,7 @@ static __always_inline void rule_start(struct rule_event *e)
 		open_instance(e);
 		return;
 	}
-	if (!make_way(e)) {
+	if (!displace_open(e)) {
 		if (rule.arrivals)
 			count_arrival(e, read_group(e));
 		return;
@@ -582,7 +647,7 @@ static __always_inline void rule_start(struct rule_event *e)
 		end_overtaken(e);
 }
 
-/* Keeps the place of one that has timed out, so that its end is known to be late. */
+/* Moves a timed-out instance to the queue of the second stage, so that its end counts as late. */
 static __noinline int keep_timed_out(struct rule_event *e, struct span *ended)
 {
 	if (!join_queue(&e->key, true, e->index, e->now, &ended->key.seq)) {
@@ -594,8 +659,9 @@ static __noinline int keep_timed_out(struct rule_event *e, struct span *ended)
 	return 0;
 }
 
-/* Keeps the place in the second stage of what comes and has not started. */
-static __noinline int keep_place(struct rule_event *e)
+/* Adds a placeholder to the queue of the second stage for an event without a start. It keeps the
+ * order of the other instances right. */
+static __noinline int add_placeholder(struct rule_event *e)
 {
 	struct span v = {
 		.start_ns = e->now,
@@ -608,7 +674,7 @@ static __noinline int keep_place(struct rule_event *e)
 	return 0;
 }
 
-/* Has an instance go on to the second stage under the address of its message. */
+/* Moves an instance to the second stage, under the address of its message. */
 static __noinline int pass_on_by_address(struct rule_event *e, struct span *v)
 {
 	v->key.seq = e->key.seq;
@@ -616,11 +682,12 @@ static __noinline int pass_on_by_address(struct rule_event *e, struct span *v)
 	return 0;
 }
 
-/* Has the first of the first stage go on to the second; what it was. */
+/* Moves the instance at the head of the first stage to the second stage. Returns what was at the
+ * head. */
 static __noinline enum head pass_on(struct rule_event *e)
 {
 	struct span open = {};
-	enum head head = take_first(e, false, &open);
+	enum head head = take_head(e, false, &open);
 
 	if (by_address(e)) {
 		if (head == HEAD_OPEN)
@@ -637,11 +704,11 @@ static __noinline enum head pass_on(struct rule_event *e)
 static __always_inline void rule_via(struct rule_event *e)
 {
 	if (e->key.seq & BY_TOKEN)
-		return; /* the token tells at the end */
+		return; /* the end finds the instance by the token */
 	if (by_address(e))
-		make_way(e);
+		displace_open(e);
 	if (pass_on(e) == HEAD_NONE && e->current && !by_address(e))
-		keep_place(e);
+		add_placeholder(e);
 }
 
 /* Takes the open instance of a key. */
@@ -653,8 +720,9 @@ static __always_inline enum head take_keyed(struct rule_event *e, struct span *o
 	if (timed_out)
 		bpf_map_delete_elem(&spans, &e->key);
 	if (!v && !timed_out && rule.overtaken) {
-		/* Whoever starts looks for this, and we look again for what has
-		 * started meanwhile: one sees the other. */
+		/* A start adds its instance before it looks here, and this end looks for the
+		 * instance again after it was added here. So at least one of them sees the
+		 * other. */
 		bpf_map_update_elem(&arming, &e->key, &e->now, BPF_ANY);
 		v = find_open(&e->key, open, &hashed, &timed_out);
 		if (v)
@@ -665,13 +733,13 @@ static __always_inline enum head take_keyed(struct rule_event *e, struct span *o
 	return timed_out ? HEAD_TIMED_OUT : HEAD_NONE;
 }
 
-/* Ends an instance that was open and is taken. */
+/* Ends an open instance that was taken. */
 static __always_inline void end_instance(struct rule_event *e, struct span *open, bool inferred)
 {
 	struct ending end = {.end_ns = e->now, .inferred = inferred};
 	__u32 row = e->row;
 
-	if (end.end_ns < open->start_ns) /* clocks of two processors */
+	if (end.end_ns < open->start_ns) /* the clocks of two processors may differ */
 		end.end_ns = open->start_ns;
 	if (rule.amount != NO_ARG)
 		read_arg(e->ctx, NULL, rule.amount, &end.amount);
@@ -700,7 +768,7 @@ static __always_inline void rule_end(struct rule_event *e)
 	struct span open;
 	enum head head;
 
-	head = queued ? take_first(e, rule.staged, &open) : take_keyed(e, &open);
+	head = queued ? take_head(e, rule.staged, &open) : take_keyed(e, &open);
 	if (rule.synced && rule.staged)
 		note_work(e);
 	if (head == HEAD_NONE && rule.loose) {
@@ -724,9 +792,9 @@ static __always_inline void rule_arm(struct rule_event *e)
 		bpf_map_update_elem(&arming, &e->key, &target, BPF_ANY);
 }
 
-/* Finds out what an event is of; false where it is not to be counted, or is already. The
- * cookie is the outcome's entry. */
-static __always_inline bool is_of_rule(void *ctx, struct rule_event *e)
+/* Prepares an event for its rule. Returns false if the event does not count, or was already counted
+ * as dropped or unreadable. The cookie is the index of the outcome's entry. */
+static __always_inline bool begin_rule_event(void *ctx, struct rule_event *e)
 {
 	long ok = 1;
 
@@ -751,8 +819,8 @@ static __always_inline bool is_of_rule(void *ctx, struct rule_event *e)
 		ok = read_key(e);
 		if (!ok)
 			return true;
-		/* That a term cannot be read only says that there is no process, as when
-		 * a scheduler begins. */
+		/* A term that cannot be read only means that there is no process, for example when
+		 * a scheduler starts. */
 		if (rule.key.kind == OPERAND_TERM && knows_terms(e->tables))
 			ok = 0;
 	}
@@ -767,7 +835,7 @@ int rule_start_probe(void *ctx)
 	struct rule_event e = {};
 
 	use_thread_stack();
-	if (is_of_rule(ctx, &e))
+	if (begin_rule_event(ctx, &e))
 		rule_start(&e);
 	return 0;
 }
@@ -778,7 +846,7 @@ int rule_via_probe(void *ctx)
 	struct rule_event e = {};
 
 	use_thread_stack();
-	if (is_of_rule(ctx, &e))
+	if (begin_rule_event(ctx, &e))
 		rule_via(&e);
 	return 0;
 }
@@ -789,7 +857,7 @@ int rule_end_probe(void *ctx)
 	struct rule_event e = {};
 
 	use_thread_stack();
-	if (is_of_rule(ctx, &e))
+	if (begin_rule_event(ctx, &e))
 		rule_end(&e);
 	return 0;
 }
@@ -800,7 +868,7 @@ int rule_sync_probe(void *ctx)
 	struct rule_event e = {};
 
 	use_thread_stack();
-	if (is_of_rule(ctx, &e))
+	if (begin_rule_event(ctx, &e))
 		note_work(&e);
 	return 0;
 }
@@ -811,14 +879,14 @@ int rule_arm_probe(void *ctx)
 	struct rule_event e = {};
 
 	use_thread_stack();
-	if (is_of_rule(ctx, &e))
+	if (begin_rule_event(ctx, &e))
 		rule_arm(&e);
 	return 0;
 }
 
-/* Notes that the process of a key has exited: nothing in its queues can end any more, and
- * the sweep deletes them. */
-static __always_inline void note_gone(struct rule_event *e)
+/* Notes that the process of a key has exited. Nothing in its queues can end any more, so the sweep
+ * deletes them. */
+static __always_inline void note_exit(struct rule_event *e)
 {
 	struct queue *first = queue_at(&e->key, false), *second = queue_at(&e->key, true);
 
@@ -835,12 +903,12 @@ int rule_gone_probe(void *ctx)
 	struct rule_event e = {};
 
 	use_thread_stack();
-	if (is_of_rule(ctx, &e))
-		note_gone(&e);
+	if (begin_rule_event(ctx, &e))
+		note_exit(&e);
 	return 0;
 }
 
-/* The function that all processes of OTP's behaviours are spawned with. */
+/* OTP's behaviours spawn all their processes with this function. */
 static const char proc_lib[] = "proc_lib:init_p/";
 
 static __always_inline bool is_proc_lib(__u64 addr)
@@ -855,8 +923,8 @@ static __always_inline bool is_proc_lib(__u64 addr)
 	return true;
 }
 
-/* At process__spawn, attached where groups are functions that processes were started
- * with. */
+/* At process__spawn. Attached if an outcome is grouped by the function with which processes were
+ * spawned. */
 SEC("uprobe.multi")
 int process_spawn(void *ctx)
 {
@@ -871,22 +939,24 @@ int process_spawn(void *ctx)
 	if (read_block(ctx, &block) || read_arg(ctx, &block, 0, &pid) ||
 	    read_arg(ctx, &block, 1, &mfa))
 		return 0;
-	k.process = erlang_pid(pid);
+	k.process = pack_pid(pid, term_tables(ctx, k.pid));
 	if (!k.process)
 		return 0;
-	if (is_proc_lib(mfa)) {
-		/* The function says nothing: user space finds out the one behind it. Where
+	group = args_are_terms ? function_group(mfa, atoms_of(ctx)) : 0;
+	if (args_are_terms ? is_init_p(group) : is_proc_lib(mfa)) {
+		/* This function hides the real one, which user space reads from the VM's memory. If
 		 * the queue is full, it does so only for the processes that stand out. */
 		bpf_map_push_elem(&born, &k, 0);
 		return 0;
 	}
-	group = text_group(mfa);
+	if (!args_are_terms)
+		group = text_group(mfa);
 	if (group)
 		bpf_map_update_elem(&spawned, &k, &group, BPF_ANY);
 	return 0;
 }
 
-/* At process__exit, attached where process_spawn is. */
+/* At process__exit. Attached together with process_spawn. */
 SEC("uprobe.multi")
 int process_gone(void *ctx)
 {
@@ -900,7 +970,7 @@ int process_gone(void *ctx)
 	count_hit(k.pid);
 	if (read_block(ctx, &block) || read_arg(ctx, &block, 0, &pid))
 		return 0;
-	k.process = erlang_pid(pid);
+	k.process = pack_pid(pid, term_tables(ctx, k.pid));
 	bpf_map_delete_elem(&spawned, &k);
 	return 0;
 }

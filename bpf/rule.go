@@ -1,17 +1,20 @@
 package bpf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/cilium/ebpf"
 
 	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/usdt"
 )
 
-// A specialization is what a program for one event of a rule is made of: the
-// constants of rule.bpf.h.
+// A specialization contains the constants of rule.bpf.h for one event of a rule.
 type specialization struct {
 	rule  kernelRule
 	tests [dtrace.MaxTests]kernelTest
@@ -30,8 +33,8 @@ type ruleEvent struct {
 	event   dtrace.Event
 }
 
-// ruleEvents returns the events of a rule. The ends come first: an instance of which
-// the start is seen must not end unseen.
+// ruleEvents returns the events of a rule, the ends first: an instance with a seen start must not
+// end unseen.
 func ruleEvents(r *dtrace.Rule) []ruleEvent {
 	var events []ruleEvent
 	for _, part := range []struct {
@@ -54,12 +57,16 @@ func ruleEvents(r *dtrace.Rule) []ruleEvent {
 	return events
 }
 
-// errRule says that a rule cannot be compiled.
+// errRule means that a rule cannot be compiled.
 var errRule = errors.New("bad rule")
 
-// specialize compiles an event of an outcome's rule.
-func specialize(o Outcome, e ruleEvent) (specialization, error) {
-	c := compiler{probe: e.event.Probe}
+// specialize compiles an event of an outcome's rule at a site, or at any site of its probe if the
+// site is nil.
+func specialize(o Outcome, e ruleEvent, site *usdt.Site) (specialization, error) {
+	c := compiler{probe: e.event.Probe, standIn: e.event.Probe.Function != nil}
+	if site != nil && standsIn(*site) {
+		c.standIn, c.site = true, *site
+	}
 	r := o.Rule
 	key := r.Key.Start
 	if e.program != kernelProgRuleStartProbe && e.program != kernelProgRuleArmProbe {
@@ -92,18 +99,20 @@ func specialize(o Outcome, e ruleEvent) (specialization, error) {
 			c.out.rule.Amount = c.named(r.Amount)
 		}
 	}
-	if e.event.Where != nil {
-		c.condition(e.event.Where, accept, reject)
+	if where := c.where(e.event.Where); where != nil {
+		c.condition(where, accept, reject)
 	}
 	c.out.rule.Tests = uint8(c.used)
+	if errors.Is(c.err, ErrNoProbe) {
+		return specialization{}, c.err
+	}
 	if c.err != nil {
 		return specialization{}, fmt.Errorf("%w: %s: %w", errRule, c.probe.DTraceName(), c.err)
 	}
 	return c.out, nil
 }
 
-// CheckOutcome says what is wrong with an outcome that has a rule: the error wraps
-// [ErrOptions].
+// CheckOutcome checks an outcome with a rule. The error wraps [ErrOptions].
 func CheckOutcome(o Outcome) error {
 	if err := checkRule(o); err != nil {
 		return fmt.Errorf("%w: outcome %q: %w", ErrOptions, o.Name, err)
@@ -111,7 +120,7 @@ func CheckOutcome(o Outcome) error {
 	return nil
 }
 
-// checkRule compiles all events of an outcome's rule, to say what is wrong with it.
+// checkRule compiles all events of an outcome's rule to find errors.
 func checkRule(o Outcome) error {
 	if o.Rule.RunQueue {
 		if o.Group != "" {
@@ -120,7 +129,7 @@ func checkRule(o Outcome) error {
 		return nil
 	}
 	for _, e := range ruleEvents(o.Rule) {
-		if _, err := specialize(o, e); err != nil {
+		if _, err := specialize(o, e, nil); err != nil {
 			return err
 		}
 	}
@@ -151,19 +160,21 @@ const (
 	reject = 0xff
 )
 
-// GroupByMFA is the [Outcome.Group] by which a process is counted with the function
-// that it was spawned with, where the event has none itself.
+// GroupByMFA is the [Outcome.Group] that counts a process with its spawned function, if the event
+// has no function itself.
 const GroupByMFA = "mfa"
 
-// GroupByPID is the [Outcome.Group] for the process that an event is of.
+// GroupByPID is the [Outcome.Group] for the process of an event.
 const GroupByPID = "pid"
 
 // A compiler makes a specialization of an event. The first error stays.
 type compiler struct {
-	probe dtrace.Probe
-	out   specialization
-	used  int // tests
-	err   error
+	probe   dtrace.Probe
+	standIn bool      // a function stands in for the probe
+	site    usdt.Site // of the function; the zero value if the function is unknown
+	out     specialization
+	used    int // tests
+	err     error
 }
 
 func (c *compiler) fail(format string, args ...any) {
@@ -172,7 +183,7 @@ func (c *compiler) fail(format string, args ...any) {
 	}
 }
 
-// start compiles what only starts have.
+// start compiles the parts that only starts have.
 func (c *compiler) start(o Outcome) {
 	if len(o.Rule.Arm) > 0 {
 		c.out.rule.Arm.Kind, c.out.rule.Arm.Arg = c.operand(o.Rule.ArmedBy).parts()
@@ -196,11 +207,36 @@ func (c *compiler) start(o Outcome) {
 	}
 }
 
-// process returns the process that an event is of: its key, or its subject.
+// where returns the condition of an event, including the requirements of the stand-in function for
+// its probe.
+func (c *compiler) where(cond dtrace.Condition) dtrace.Condition {
+	own := c.probe.StandIn.Where
+	switch {
+	case c.site.Function == "" || own == nil:
+		return cond
+	case cond == nil:
+		return own
+	}
+	return dtrace.All{own, cond}
+}
+
+// lacks reports whether the stand-in function for the probe lacks an argument.
+func (c *compiler) lacks(arg int) bool {
+	return c.site.Function != "" && (arg >= len(c.site.Args) || c.site.Args[arg].Kind == usdt.ArgUnknown)
+}
+
+// failLacking records that the stand-in function for the probe lacks an argument.
+func (c *compiler) failLacking(arg int) {
+	if c.err == nil {
+		c.err = lack("%s does not tell the argument %s of %s, for which it stands in", c.site.Function, c.probe.Args[arg].Name, c.probe.DTraceName())
+	}
+}
+
+// process returns the process of an event: its key, or its subject.
 func (c *compiler) process(key string) (operand, bool) {
 	for _, name := range []string{key, c.probe.Subject} {
 		for i, a := range c.probe.Args {
-			if name != "" && a.Name == name && a.Type == dtrace.PID {
+			if name != "" && a.Name == name && a.Type == dtrace.PID && !c.lacks(i) {
 				return operand{c.kind(i), uint8(i)}, true
 			}
 		}
@@ -213,7 +249,7 @@ type operand struct{ kind, arg uint8 }
 
 func (o operand) parts() (kind, arg uint8) { return o.kind, o.arg }
 
-// operand compiles what an event has of a key.
+// operand compiles a part of a key at an event.
 func (c *compiler) operand(name string) operand {
 	o, ok := c.probe.Operand(name)
 	switch {
@@ -227,10 +263,17 @@ func (c *compiler) operand(name string) operand {
 }
 
 func (c *compiler) kind(arg int) uint8 {
+	if c.lacks(arg) {
+		c.failLacking(arg)
+	}
 	switch t := c.probe.Args[arg].Type; {
 	case !t.IsText():
 		return uint8(kernelOperandKindOPERAND_NUMBER)
-	case c.probe.Function != nil:
+	case c.standIn && t == dtrace.MFA:
+		return uint8(kernelOperandKindOPERAND_FUNCTION)
+	case c.standIn && t == dtrace.Port:
+		return uint8(kernelOperandKindOPERAND_PORT)
+	case c.standIn:
 		return uint8(kernelOperandKindOPERAND_TERM)
 	case t == dtrace.PID:
 		return uint8(kernelOperandKindOPERAND_PID)
@@ -238,19 +281,20 @@ func (c *compiler) kind(arg int) uint8 {
 	return uint8(kernelOperandKindOPERAND_TEXT)
 }
 
-// named returns the argument of this name, noArg where there is none.
+// named returns the argument with a name, or noArg if there is none.
 func (c *compiler) named(name string) uint8 {
 	i := slices.IndexFunc(c.probe.Args, func(a dtrace.Arg) bool { return a.Name == name })
-	if i < 0 {
+	if i < 0 || c.lacks(i) {
 		return noArg
 	}
 	return uint8(i)
 }
 
-// condition compiles a condition, of which yes and no are what follows, and returns
-// where it begins. Tests come in the order in which they are evaluated, so that every
-// way leads forward; so what follows is compiled first and numbered from the end.
+// condition compiles a condition and returns its first test. yes and no are the tests that follow.
+// Tests are in the order of evaluation, so that all jumps lead forward. Therefore later tests are
+// compiled first, and numbered from the end.
 func (c *compiler) condition(cond dtrace.Condition, yes, no uint8) {
+	cond = c.split(cond)
 	var tests []dtrace.Test
 	collect(cond, &tests)
 	if len(tests) > dtrace.MaxTests {
@@ -262,6 +306,45 @@ func (c *compiler) condition(cond dtrace.Condition, yes, no uint8) {
 	if first := c.place(cond, yes, no, &next); first != 0 {
 		c.fail("its condition begins at test %d", first)
 	}
+}
+
+// split replaces comparisons with whole functions, such as "lists:seq/3", if a function stands in
+// for the probe. The module and the rest are then compared separately, because the VM has them as
+// terms.
+func (c *compiler) split(cond dtrace.Condition) dtrace.Condition {
+	switch cond := cond.(type) {
+	case dtrace.All:
+		parts := make(dtrace.All, len(cond))
+		for i, part := range cond {
+			parts[i] = c.split(part)
+		}
+		return parts
+	case dtrace.Any:
+		parts := make(dtrace.Any, len(cond))
+		for i, part := range cond {
+			parts[i] = c.split(part)
+		}
+		return parts
+	case dtrace.Not:
+		return dtrace.Not{Condition: c.split(cond.Condition)}
+	case dtrace.Test:
+		if !c.standIn || cond.Arg < 0 || cond.Arg >= len(c.probe.Args) || c.probe.Args[cond.Arg].Type != dtrace.MFA {
+			return cond
+		}
+		module, rest, ok := wholeFunction(cond)
+		if !ok {
+			return cond
+		}
+		both := dtrace.All{
+			dtrace.Test{Arg: cond.Arg, Op: dtrace.Equal, Text: module + ":", Prefix: true},
+			dtrace.Test{Arg: cond.Arg, Op: dtrace.Equal, Text: rest},
+		}
+		if cond.Op == dtrace.Unequal {
+			return dtrace.Not{Condition: both}
+		}
+		return both
+	}
+	return cond
 }
 
 // place compiles a condition into the tests before next, and returns the first one.
@@ -313,10 +396,31 @@ func (c *compiler) test(t dtrace.Test, yes, no uint8) kernelTest {
 		c.fail("has no argument %d, or %d bytes of text are too many", t.Arg, len(t.Text))
 		return out
 	}
+	if c.lacks(t.Arg) {
+		c.failLacking(t.Arg)
+	}
 	switch arg := c.probe.Args[t.Arg]; {
 	case !arg.Type.IsText():
 		out.Form = uint8(kernelTestFormTEST_NUMBER)
-	case c.probe.Function != nil:
+	case c.standIn && arg.Type == dtrace.PID && t.Prefix && t.Text == anyLocal:
+		out.Form, out.Number = uint8(kernelTestFormTEST_TERM), 0 // no term of a process has this value
+		out.Op = uint8(dtrace.Equal)
+		if t.Op == dtrace.Equal {
+			out.Op = uint8(dtrace.Unequal)
+		}
+	case c.standIn && arg.Type == dtrace.MFA:
+		if module, ok := wholeModule(t); ok {
+			out.Form = uint8(kernelTestFormTEST_MODULE)
+			out.setText(module)
+		} else if name, arity, ok := nameArity(t); ok {
+			out.Form, out.Number = uint8(kernelTestFormTEST_FUNCTION), arity
+			out.setText(name)
+		} else {
+			c.err = cmp.Or(c.err, lack("where %s stands in for %s, the argument %s is compared with whole modules and whole functions only, as in \"lists:*\" and \"lists:seq/3\"", c.site.Function, c.probe.DTraceName(), arg.Name))
+		}
+	case c.standIn && arg.Type == dtrace.Port:
+		c.err = cmp.Or(c.err, lack("where %s stands in for %s, the argument %s is not compared", c.site.Function, c.probe.DTraceName(), arg.Name))
+	case c.standIn:
 		packed, err := packPID(t.Text)
 		if err != nil || t.Prefix {
 			c.fail("its %s is compared with whole pids of this node only, not %q", arg.Name, t.Text)
@@ -327,17 +431,72 @@ func (c *compiler) test(t dtrace.Test, yes, no uint8) kernelTest {
 		if t.Prefix {
 			out.Form = uint8(kernelTestFormTEST_PREFIX)
 		}
-		out.Length = uint8(len(t.Text))
-		for i, b := range []byte(t.Text) {
-			out.Text[i/8] |= uint64(b) << (i % 8 * 8)
-		}
+		out.setText(t.Text)
 	}
 	return out
 }
 
-// packPID packs a pid as the programs do: number | serial<<32 | node<<48. It refuses a pid
-// that the VM would write in another way, and one with a part that is too large: it would
-// stand for another process.
+// setText sets the text that a test compares with.
+func (t *kernelTest) setText(text string) {
+	t.Length = uint8(len(text))
+	for i, b := range []byte(text) {
+		t.Text[i/8] |= uint64(b) << (i % 8 * 8)
+	}
+}
+
+// wholeModule returns the module that a test requires of a function, as in "lists:*". ok is false
+// if it requires something else, or if Erlang writes
+// the module's name with escapes.
+func wholeModule(t dtrace.Test) (module string, ok bool) {
+	module, found := strings.CutSuffix(t.Text, ":")
+	if n := len(module); n > 2 && module[0] == '\'' && module[n-1] == '\'' {
+		module = module[1 : n-1]
+	}
+	return module, found && t.Prefix && module != "" && !strings.ContainsAny(module, ":'\\")
+}
+
+// wholeFunction returns the module that a test requires of a function, as Erlang writes it, and the
+// rest behind the colon. ok is false if the test does not require a whole function, or if Erlang
+// writes a name with escapes.
+func wholeFunction(t dtrace.Test) (module, rest string, ok bool) {
+	_, rest, ok = cutAtom(t.Text)
+	if !ok || t.Prefix || !strings.HasPrefix(rest, ":") {
+		return "", "", false
+	}
+	module, rest = strings.TrimSuffix(t.Text, rest), rest[1:]
+	_, _, ok = nameArity(dtrace.Test{Text: rest})
+	return module, rest, ok
+}
+
+// nameArity returns the name and the arity of the function that a test requires, as in "seq/3". ok
+// is false if it requires something else.
+func nameArity(t dtrace.Test) (name string, arity int64, ok bool) {
+	name, rest, ok := cutAtom(t.Text)
+	if !ok || t.Prefix || !strings.HasPrefix(rest, "/") {
+		return "", 0, false
+	}
+	const maxArity = 255
+	arity, err := strconv.ParseInt(rest[1:], 10, 64)
+	return name, arity, err == nil && arity >= 0 && arity <= maxArity && strconv.FormatInt(arity, 10) == rest[1:]
+}
+
+// cutAtom cuts the atom off the beginning of a part of a function's text. ok is false if there is
+// none, or if it has escapes.
+func cutAtom(text string) (name, rest string, ok bool) {
+	if quoted, found := strings.CutPrefix(text, "'"); found {
+		name, rest, ok = strings.Cut(quoted, "'")
+	} else if i := strings.IndexAny(text, ":/"); i >= 0 {
+		name, rest, ok = text[:i], text[i:], true
+	}
+	return name, rest, ok && name != "" && !strings.Contains(name, `\`)
+}
+
+// anyLocal is the prefix of the pids of all local processes.
+const anyLocal = "<0."
+
+// packPID packs a pid as the programs do: number | serial<<32 | node<<48. It refuses a pid that the
+// VM would write differently, and one with a part that is too large, which would stand for another
+// process.
 func packPID(text string) (uint64, error) {
 	var node, serial uint16
 	var number uint32
@@ -348,8 +507,7 @@ func packPID(text string) (uint64, error) {
 	return uint64(number) | uint64(serial)<<32 | uint64(node)<<48, nil
 }
 
-// ofSlices reports whether the processor time of the slices is wanted that an outcome's
-// instances are.
+// ofSlices reports whether an outcome's instances are slices whose processor time is wanted.
 func (o Outcome) ofSlices() bool {
 	if !o.Accounts || o.Group == "" || o.Rule == nil {
 		return false
@@ -362,8 +520,8 @@ func isOf(e dtrace.Expr, probe string) bool {
 	return len(e) > 0 && !slices.ContainsFunc(e, func(event dtrace.Event) bool { return event.Probe.DTraceName() != probe })
 }
 
-// isMessage reports whether an event of a rule is one of those that the address of their
-// message tells apart: the ends, and where the message is before that.
+// isMessage reports whether an event of a rule is identified by its message's address: the ends,
+// and earlier events at which the message has its address.
 func (e ruleEvent) isMessage(r *dtrace.Rule) bool {
 	switch e.program {
 	case kernelProgRuleEndProbe, kernelProgRuleViaProbe:
@@ -372,8 +530,8 @@ func (e ruleEvent) isMessage(r *dtrace.Rule) bool {
 	return e.program == kernelProgRuleStartProbe && len(r.Via) == 0
 }
 
-// identifies reports whether the target knows where the address of the message is, at all
-// sites of all events of a rule that need it.
+// identifies reports whether the target has the place of the message's address, at all sites of all
+// events of a rule that need it.
 func (t Target) identifies(r *dtrace.Rule) bool {
 	if r.Pairing != dtrace.FIFO {
 		return false

@@ -17,8 +17,7 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// signal is a probe that a test fires as it likes: arguments of its own choice are what
-// a rule looks at.
+// signal is a probe that a test fires with arguments of its choice, which a rule examines.
 func signal() dtrace.Probe {
 	return dtrace.Probe{
 		Name: "user_trace__n950",
@@ -56,7 +55,7 @@ func ruled(r dtrace.Rule, dMax time.Duration) bpf.Outcome {
 	return bpf.Outcome{Name: "signals", Rule: &r, DMax: int64(dMax), BinWidth: int64(dMax / 10), Bins: 10}
 }
 
-// signalAll has the VM fire signals, in their order.
+// signalAll makes the VM fire signals, in order.
 func signalAll(t *testing.T, c *vmtest.Collector, vm *erlang.VM, events []pairing.Event) {
 	t.Helper()
 	c.Call(vm, "erlang", "apply", vmtest.Fun(signalsOf(events)))
@@ -77,8 +76,8 @@ func signalsOf(events []pairing.Event) string {
 		strings.Join(terms, ","))
 }
 
-// messageSignals are signals that have the address of a message for a label, which the
-// debugging information tells as it were.
+// messageSignals are signals with a label as the address of a message, as if the debugging
+// information gave it.
 func messageSignals(kind pairing.Kind) dtrace.Expr {
 	p := signal()
 	p.Args[argMessage].Name, p.Args[argMessage+1].Name = "address", "nothing"
@@ -105,7 +104,7 @@ func observeMessages(t *testing.T, c *vmtest.Collector, vm *erlang.VM) {
 // The programs count random events that have the address of their message as the model
 // does. Some messages wait, some never started, and some addresses are used again.
 func TestMessagesAreAsTheModel(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	plain := dtrace.Rule{
 		Start: messageSignals(pairing.Start), End: messageSignals(pairing.End),
 		Key: dtrace.Key{Start: "key", End: "key"}, Pairing: dtrace.FIFO,
@@ -136,7 +135,7 @@ func TestMessagesAreAsTheModel(t *testing.T) {
 	}
 }
 
-// counted is what the model says is counted of events.
+// counted returns the model's counts of events.
 func counted(r dtrace.Rule, events []pairing.Event) bpf.Counters {
 	engine := pairing.New(pairing.ConfigOf(&r, time.Hour))
 	var facts []pairing.Fact
@@ -169,7 +168,7 @@ func counted(r dtrace.Rule, events []pairing.Event) bpf.Counters {
 
 // Random events of every kind of rule are counted as the model counts them.
 func TestRulesAreAsTheModel(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	key := dtrace.Key{Start: "key", End: "key"}
 	plain := dtrace.Rule{Start: signals(pairing.Start), End: signals(pairing.End), Key: key}
 	with := func(change func(r *dtrace.Rule)) dtrace.Rule {
@@ -230,8 +229,8 @@ func randomEvents(rng *rand.Rand, rule dtrace.Rule) []pairing.Event {
 	return events
 }
 
-// otherKinds counts what does not satisfy the condition of an expression: at this probe
-// every one sees all events.
+// otherKinds counts the events that do not satisfy the condition of an expression: at this probe,
+// every expression sees all events.
 func otherKinds(rule dtrace.Rule, events []pairing.Event) (n uint64) {
 	uses := map[pairing.Kind]bool{
 		pairing.Start: true,
@@ -249,10 +248,10 @@ func otherKinds(rule dtrace.Rule, events []pairing.Event) (n uint64) {
 	return n
 }
 
-// Instances that nothing ends time out, and what comes then is late; in a queue it takes
-// nobody else's place.
+// Instances without an end time out, and later ends are late. In a queue a late end does not take
+// another instance's place.
 func TestRulesTimeOut(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	for name, p := range map[string]dtrace.Pairing{"last": dtrace.Last, "fifo": dtrace.FIFO} {
 		t.Run(name, func(t *testing.T) {
 			const dMax = 300 * time.Millisecond
@@ -279,11 +278,11 @@ func TestRulesTimeOut(t *testing.T) {
 	}
 }
 
-// A message that is never fetched disturbs the order until the receiver has fetched
-// what came after it and worked on it: then it is given up, and the others are right.
+// A message that is never fetched disturbs the order until the receiver has fetched and handled
+// later messages: then it is given up, and the others are right.
 func TestQueuesGetInStepAgain(t *testing.T) {
 	const syncs = 9 // a kind of signals
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	rule := dtrace.Rule{
 		Start: signals(pairing.Start), End: signals(pairing.End), Sync: signals(syncs),
 		Key: dtrace.Key{Start: "key", End: "key"}, Pairing: dtrace.FIFO,
@@ -293,10 +292,11 @@ func TestQueuesGetInStepAgain(t *testing.T) {
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{o}})
 	stop := c.Streamed()
 	c.Observe(vm)
-	// Each lot is fetched and worked on milliseconds after it was sent.
+	// The events are further apart than the 100 µs for which a message may be on its way.
 	lot := func(kinds ...pairing.Kind) {
 		for _, k := range kinds {
 			vmtest.Eval(t, vm, signalsOf([]pairing.Event{{Kind: k, Key: "1"}}))
+			vmtest.WaitUntil(monotonic.Now() + int64(time.Millisecond))
 		}
 	}
 	lot(pairing.Start, pairing.End, syncs)
@@ -318,10 +318,10 @@ func TestQueuesGetInStepAgain(t *testing.T) {
 	}
 }
 
-// A deadline that is past counts also where no sweep has come by since: a start finds a
-// timeout in its place, and not an instance that it replaces or joins.
+// A past deadline counts even without a sweep since: a start finds a timeout in its place, not an
+// instance that it replaces or joins.
 func TestDeadlinesBetweenSweeps(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	for name, p := range map[string]dtrace.Pairing{"first": dtrace.First, "last": dtrace.Last} {
 		t.Run(name, func(t *testing.T) {
 			const dMax = 200 * time.Millisecond
@@ -347,7 +347,7 @@ func TestDeadlinesBetweenSweeps(t *testing.T) {
 	}
 }
 
-// conditions are tests of all kinds and their combinations, with what they mean.
+// conditions are tests of all kinds and their combinations, with their meanings.
 func conditions() map[string]struct {
 	where dtrace.Condition
 	holds func(key int, text string) bool
@@ -388,10 +388,10 @@ func conditions() map[string]struct {
 	}
 }
 
-// Of what fires every event is counted once: it satisfies the condition, and is a start,
-// or it does not, and is dropped.
+// Every fired event is counted once: if it satisfies the condition it is a start, and otherwise it
+// is dropped.
 func TestConditionsDropExactly(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	long := strings.Repeat("abcdefgh", 15) + "abcdefg"
 	keys := []int{-3, 0, 5, 1 << 40}
 	texts := []string{"", "a", "lists:", "lists:seq/2", "lists:seq/22", "lists:map/2", "abcdefgh", long, long + "h", long[:100]}
@@ -420,7 +420,7 @@ func TestConditionsDropExactly(t *testing.T) {
 			c.Observe(vm)
 			signalAll(t, c, vm, events)
 			fired := uint64(len(events))
-			want := bpf.Counters{Starts: holds, Dropped: fired - holds + fired} // no end satisfies its own
+			want := bpf.Counters{Starts: holds, Dropped: fired - holds + fired} // no end satisfies its condition
 			if diff := cmp.Diff(want, c.Total(0, vm.PID()).Counters); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -428,7 +428,7 @@ func TestConditionsDropExactly(t *testing.T) {
 	}
 }
 
-// builtin is the built-in outcome of this name, grouped.
+// builtin returns the built-in outcome with a name, grouped.
 func builtin(t testing.TB, name, group string) bpf.Outcome {
 	t.Helper()
 	b, ok := dtrace.LookupBuiltin(name)
@@ -441,8 +441,8 @@ func builtin(t testing.TB, name, group string) bpf.Outcome {
 	}
 }
 
-// groupsOf returns the sums of an outcome's groups over all windows, by process and text;
-// the rest is that of process 0.
+// groupsOf returns the sums of an outcome's groups over all windows, by process and text; process 0
+// stands for the rest.
 func groupsOf(c *vmtest.Collector, outcome int) map[any]bpf.Group {
 	sums := make(map[any]bpf.Group)
 	for _, w := range c.Windows {
@@ -469,10 +469,10 @@ func groupsOf(c *vmtest.Collector, outcome int) map[any]bpf.Group {
 	return sums
 }
 
-// Every built-in outcome loads, attaches, grouped and not, and its groups are all of its
+// Every built-in outcome loads and attaches, with and without groups, and its groups contain all
 // instances.
 func TestBuiltinsAttach(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	for _, b := range dtrace.Builtins() {
 		for _, group := range []string{"", bpf.GroupByPID} {
 			o := builtin(t, b.Name, group)
@@ -503,9 +503,10 @@ func TestBuiltinsAttach(t *testing.T) {
 	}
 }
 
-// More groups than there is room for: the rest is counted together, and nothing is lost.
+// If there are more groups than there is room for, the rest is counted together, and nothing is
+// lost.
 func TestGroupsAreBounded(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	rule := dtrace.Rule{
 		Start: signals(pairing.Start), End: signals(pairing.End),
 		Key: dtrace.Key{Start: "key", End: "key"},

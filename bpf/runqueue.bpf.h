@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 
-/* The waits of VMs' threads for a processor: from when the operating system's scheduler
- * has a thread runnable until it runs it. */
+/* The waits of VMs' threads for a processor: from the time when a thread becomes runnable until it
+ * runs. */
 
 #ifndef RUNQUEUE_BPF_H
 #define RUNQUEUE_BPF_H
@@ -15,12 +15,13 @@
 #include "count.bpf.h"
 #include "rule.bpf.h"
 #include "task.bpf.h"
+#include "thread.bpf.h"
 #include "vm.bpf.h"
 
-/* The entry of the outcome. */
+/* The index of the outcome's entry. */
 const volatile __u32 runqueue_outcome;
 
-/* VMs that are observed, by their pids. User space writes it. */
+/* The pids of the observed VMs. User space writes it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -29,16 +30,7 @@ struct {
 	__type(value, __u8);
 } observed SEC(".maps");
 
-/* The VM of each scheduler thread, by the thread's id in the initial pid namespace. It is
- * noted when the thread stops running, for then the kernel tells whose it is. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1); /* set when loading */
-	__type(key, __u32);
-	__type(value, __u32);
-} threads SEC(".maps");
-
-/* The VM of the thread that stops running; 0 where it is none. */
+/* Returns the VM of the scheduler thread that stops running, or 0 if no observed VM has it. */
 static __always_inline __u32 vm_of_current(struct task_struct *current)
 {
 	__u32 tid = current->pid, *known = bpf_map_lookup_elem(&threads, &tid);
@@ -55,7 +47,8 @@ static __always_inline __u32 vm_of_current(struct task_struct *current)
 	return pid;
 }
 
-/* Makes the event of a thread; false where it is of no VM that is observed still. */
+/* Prepares the event of a thread. Returns false if its VM is not observed, or if the outcome does
+ * not count the event. */
 static __always_inline bool thread_event(struct rule_event *e, __u32 pid, __u32 tid)
 {
 	if (!pid || !bpf_map_lookup_elem(&observed, &pid))
@@ -75,14 +68,7 @@ static __always_inline bool thread_event(struct rule_event *e, __u32 pid, __u32 
 	return true;
 }
 
-static __always_inline __u32 vm_of(__u32 tid)
-{
-	__u32 *pid = bpf_map_lookup_elem(&threads, &tid);
-
-	return pid ? *pid : 0;
-}
-
-/* A thread that is running may be woken, before it gets to sleep: it does not wait. */
+/* A thread that is woken while it is still on its processor does not wait. */
 static __always_inline int woken(struct task_struct *p)
 {
 	struct rule_event e = {};
@@ -99,8 +85,8 @@ int thread_wakeup(__u64 *ctx)
 	return woken((struct task_struct *)ctx[0]);
 }
 
-/* Arguments: whether it was preempted, the thread that stops running, the one that
- * begins. */
+/* Arguments: whether the thread was preempted, the thread that stops running, and the thread that
+ * starts. */
 SEC("tp_btf/sched_switch")
 int thread_switch(__u64 *ctx)
 {

@@ -10,12 +10,11 @@ import (
 	"github.com/beamscope/beamscope/dtrace"
 )
 
-// ErrNoTracepoints says that the kernel has no tracepoints of its scheduler that
-// programs can be attached to, or does not let us.
-var ErrNoTracepoints = errors.New("waits for a processor cannot be observed: the kernel's sched tracepoints are not to be had")
+// ErrNoTracepoints means that programs cannot be attached to tracepoints of the kernel's scheduler,
+// because there are none or because we may not.
+var ErrNoTracepoints = errors.New("waits for a processor cannot be observed: the kernel's sched tracepoints are not available")
 
-// ObserveThreads has the threads of a VM be among those whose waits for a processor are
-// counted, where an outcome asks for them.
+// ObserveThreads counts the waits of a VM's threads for a processor, if an outcome requests them.
 func (c *Collector) ObserveThreads(pid int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,7 +36,7 @@ func (c *Collector) forgetThreads(pid int) error {
 	return nil
 }
 
-// openTraces attaches to the tracepoints what entries want there.
+// openTraces attaches the programs that entries need to the tracepoints.
 func (c *Collector) openTraces() error {
 	for i, e := range c.entries {
 		if c.traces[i] != nil {
@@ -55,8 +54,8 @@ func (c *Collector) openTraces() error {
 	return nil
 }
 
-// threadVariants returns the programs at the tracepoints of entry i. Ends come first: a
-// wait of which the start is seen must not end unseen.
+// threadVariants returns the programs at the tracepoints of entry i. Ends come first: a wait with a
+// seen start must not end unseen.
 func (e entry) threadVariants(i int) []variant {
 	switch {
 	case !e.used || e.outcome.Rule == nil:
@@ -73,7 +72,7 @@ func (e entry) threadVariants(i int) []variant {
 func waitVariants(entry int) []variant {
 	special := specialization{rule: kernelRule{
 		Pairing: pairing(dtrace.First),
-		Loose:   1, // a thread may have waited before we came
+		Loose:   1, // a thread may have waited before we attached
 		Amount:  noArg,
 		Label:   noArg,
 		Message: noArg,
@@ -85,7 +84,7 @@ func waitVariants(entry int) []variant {
 	return all
 }
 
-// traceVariants returns the programs that are wanted at tracepoints.
+// traceVariants returns the wanted programs at tracepoints.
 func (c *Collector) traceVariants() []variant {
 	var all []variant
 	for i, e := range c.entries {
@@ -99,7 +98,7 @@ func (c *Collector) traceVariants() []variant {
 	return all
 }
 
-// closeTraces detaches from the tracepoints what some entries wanted.
+// closeTraces detaches the programs of some entries from the tracepoints.
 func (c *Collector) closeTraces(of func(entry int) bool) error {
 	var links []link.Link
 	for i, l := range c.traces {

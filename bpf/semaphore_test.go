@@ -17,7 +17,7 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// withoutSemaphores returns the sites of a probe as if they had no semaphores.
+// withoutSemaphores returns the sites of a probe without their semaphores.
 func withoutSemaphores(sites []usdt.Site) []usdt.Site {
 	var bare []usdt.Site
 	for _, s := range sites {
@@ -27,10 +27,10 @@ func withoutSemaphores(sites []usdt.Site) []usdt.Site {
 	return bare
 }
 
-// Spans are seen because their semaphore is raised: attached to without it, the
-// same probes stay silent.
+// Spans are seen because their semaphore is raised: without that, the same probes stay silent
+// although programs are attached.
 func TestNoSpansWithoutSemaphore(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}})
 	target := vmtest.Target(t, vm)
 	bare := target
@@ -57,13 +57,12 @@ func TestNoSpansWithoutSemaphore(t *testing.T) {
 	checkTotal(t, c, 0, vm.PID(), succeeded(1000))
 }
 
-// Where a probe fires without its semaphore, as message__send does, its strings
-// are empty: the VM formats them for nobody. With the semaphore, the sender is
-// there.
+// If a probe fires without its semaphore, as message__send does, its strings are empty, because the
+// VM formats them only with the semaphore. With the semaphore, the sender is there.
 func TestNoStringsWithoutSemaphore(t *testing.T) {
 	vmtest.NeedEBPF(t)
 	const sends = 500
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	path, probes := vmtest.Probes(t, vm.PID())
 	exe, err := link.OpenExecutable(path)
 	if err != nil {
@@ -100,7 +99,7 @@ func TestNoStringsWithoutSemaphore(t *testing.T) {
 	}
 }
 
-// Senders are what the first arguments of message__send were.
+// Senders contains the first arguments of message__send.
 type senders struct {
 	t       *testing.T
 	results *ebpf.Map
@@ -139,7 +138,7 @@ func watchSenders(t *testing.T, exe *link.Executable, pid int, sites []usdt.Site
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer program.Close() // the link keeps it
+		defer program.Close() // the link keeps the program alive
 		opts := &link.UprobeMultiOptions{Addresses: []uint64{site.Offset}, PID: uint32(pid)}
 		if site.Semaphore != 0 {
 			opts.RefCtrOffsets = []uint64{site.Semaphore}
@@ -178,7 +177,7 @@ func readSender(results *ebpf.Map, arg usdt.Arg) asm.Instructions {
 	}
 }
 
-// detach takes the programs off, so that the results stand still.
+// detach removes the programs, so that the results no longer change.
 func (s *senders) detach() {
 	for _, l := range s.links {
 		if err := l.Close(); err != nil {

@@ -18,9 +18,8 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// tokenRule is an outcome of messages that have a token of the wrapper, from where they
-// are sent to where they are received. With [dtrace.FIFO] they find each other by tokens
-// besides the key.
+// tokenRule is an outcome of messages with a token of the wrapper, from the send to the receipt.
+// With [dtrace.FIFO] they are paired by tokens in addition to the key.
 func tokenRule(t *testing.T, name string, pairing dtrace.Pairing, key dtrace.Key) bpf.Outcome {
 	t.Helper()
 	rule := dtrace.Rule{Key: key, Pairing: pairing}
@@ -33,11 +32,10 @@ func tokenRule(t *testing.T, name string, pairing dtrace.Pairing, key dtrace.Key
 	return bpf.Outcome{Name: name, Rule: &rule, DMax: int64(time.Minute), BinWidth: int64(time.Second), Bins: 60}
 }
 
-// A call with a finite timeout, through a second server: what is received has the token
-// that was sent, and what comes back the numbers of what it answers. Answers to aliases
-// are received only.
+// A call with a finite timeout, through a second server: a received message has the token that was
+// sent, and an answer has the numbers of its request. Answers to aliases have only a receipt.
 func TestTokensOfACall(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	same := func(arg string) dtrace.Key { return dtrace.Key{Start: arg, End: arg} }
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{
 		tokenRule(t, "label", dtrace.FIFO, same("label")),
@@ -55,16 +53,16 @@ func TestTokensOfACall(t *testing.T) {
 	for outcome := range 4 {
 		got := c.Total(outcome, vm.PID()).Counters
 		want := bpf.Counters{Starts: 6, Ends: 12, Successes: 6, Orphans: 6}
-		got.Dropped = 0 // what has no token
+		got.Dropped = 0 // messages without a token
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", c.Opts.Outcomes[outcome].Name, diff)
 		}
 	}
 }
 
-// The token of a probe goes with it through both queues, and with nothing else.
+// The token of a probe stays with it through both queues, and with no other message.
 func TestTokensOfMM1K(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{Main: []string{"mm1k", "rate=0", "k=2", "loops=10000", "seq_trace=true", "seed=1"}})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes, Main: []string{"mm1k", "rate=0", "k=2", "loops=10000", "seq_trace=true", "seed=1"}})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{
 		tokenRule(t, "tokens", dtrace.FIFO, dtrace.Key{Start: "label", End: "label"}),
 		{Name: "probe", DMax: int64(time.Minute), BinWidth: int64(time.Second), Bins: 60},
@@ -88,7 +86,7 @@ func TestTokensOfMM1K(t *testing.T) {
 	n := 1*count("dropped_1") + 4*count("dropped_2") + 6*count("done")
 	want := bpf.Counters{Starts: n, Ends: n, Successes: n}
 	got := c.Total(0, vm.PID()).Counters
-	got.Dropped = 0 // what has no token
+	got.Dropped = 0 // messages without a token
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s\n-want +got:\n%s", info, diff)
 	}
@@ -97,13 +95,13 @@ func TestTokensOfMM1K(t *testing.T) {
 	}
 }
 
-// BenchmarkToken measures what the token of a span costs the observed system: the
-// fastest of forty turns each, as others on the machine can only make them slower, of a span
-// and of one with a message there and one back, with a program attached that does nothing,
-// and with none.
+// BenchmarkToken measures the cost of a span's token for the observed system. It takes the fastest
+// of forty turns, because other programs on the machine can only slow them down. It measures a
+// span, and a span with a message and its answer, with an attached empty program and without a
+// program.
 func BenchmarkToken(b *testing.B) {
 	vmtest.NeedEBPF(b)
-	vm := vmtest.Start(b, erlang.Options{Args: []string{"+S", "1:1"}})
+	vm := vmtest.Start(b, erlang.Options{Carrier: erlang.Probes, Args: []string{"+S", "1:1"}})
 	target := vmtest.Target(b, vm)
 	i := slices.IndexFunc(target.Probes, func(p usdt.Probe) bool {
 		return p.Name == fmt.Sprintf("user_trace__n%d", bpf.Label("load"))

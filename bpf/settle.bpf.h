@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 
-/* How an open instance ends, and what becomes of it: it is counted in the window of its
- * end, in its group, and streamed where that is wanted. */
+/* Decides how an open instance ends, and counts it in the window of its end and in its group.
+ * Streams it if required. */
 
 #ifndef SETTLE_BPF_H
 #define SETTLE_BPF_H
@@ -17,8 +17,8 @@
 #include "pid.bpf.h"
 #include "worst.bpf.h"
 
-/* When Erlang processes exited, until the next sweep. Only for VMs where an
- * outcome fails with its process. */
+/* When Erlang processes exited, until the next sweep. Used only if an outcome fails when its
+ * process exits. */
 struct exit_key {
 	__u64 owner;
 	__u64 pid; /* of the VM */
@@ -26,13 +26,13 @@ struct exit_key {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC); /* most never need it */
+	__uint(map_flags, BPF_F_NO_PREALLOC); /* rarely needed */
 	__uint(max_entries, 1); /* set when loading */
 	__type(key, struct exit_key);
 	__type(value, __u64); /* ns */
 } exits SEC(".maps");
 
-/* An instance as it is streamed. A failure with a class is followed by it. */
+/* An instance as it is streamed. If a failure has a class, the class follows it. */
 struct instance {
 	__u64 start_ns;
 	__u64 end_ns;
@@ -57,8 +57,8 @@ struct {
 	__uint(max_entries, 4096); /* set when loading */
 } ring SEC(".maps");
 
-/* How an open instance ends, and when. What comes first counts: the deadline,
- * the death of its process, or the event of this status at end_ns. */
+/* Returns how an open instance ends, and sets *end_ns to the time. The earliest of these counts:
+ * the deadline, the exit of its process, and the event with this status at *end_ns. */
 static __always_inline __u32 verdict(const struct outcome *o, const struct span *v, __u32 status,
 				     __u64 *end_ns)
 {
@@ -82,10 +82,11 @@ static __always_inline __u32 verdict(const struct outcome *o, const struct span 
 struct ending {
 	__u64 end_ns;
 	__u32 status;
-	bool inferred; /* which start it belongs to */
-	__u32 slice;   /* SLICE and DIRTY_SLICE where it is one: the amount is processor time */
-	__u64 amount;  /* that its end told */
-	__u64 class;   /* of a failure: address of its text, 0: none */
+	bool inferred; /* start and end were paired by their order */
+	__u32 slice;   /* SLICE, with DIRTY_SLICE on a dirty scheduler: amount is processor time; 0:
+		        * no slice */
+	__u64 amount;  /* from the end event */
+	__u64 class;   /* address of the text of a failure's class; 0: none */
 };
 
 static __always_inline void fill_instance(struct instance *i, const struct outcome *o,
@@ -102,9 +103,9 @@ static __always_inline void fill_instance(struct instance *i, const struct outco
 	i->pad = 0;
 }
 
-/* Sends an instance through the ring buffer. It wakes nobody: the reader comes by
- * itself, and a wake-up costs three times what the rest of a hit does. The instance is
- * written where it is sent from, as the stack is short. */
+/* Sends an instance through the ring buffer, and returns -1 if there is no room. It does not wake
+ * the reader, which polls: a wake-up costs three times as much as the rest of a hit. It writes the
+ * instance directly into the buffer, because the stack is small. */
 static __noinline int stream(const struct outcome *o, const struct span *v, const struct ending *e)
 {
 	if (e->status == FAILURES && e->class) {

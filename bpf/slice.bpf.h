@@ -16,14 +16,14 @@
 
 /* A scheduler thread that has run a process. */
 struct slice_time {
-	__u64 off_ns;   /* how long it has been off the processors since it was first seen */
-	__u64 since_ns; /* since when it is off the processors, 0: it is on one */
+	__u64 off_ns;   /* time off the processors since the thread was first seen */
+	__u64 since_ns; /* since when it is off the processors; 0: it is on one */
 	__u64 begin_ns; /* off_ns at the beginning of its slice */
 	__u32 dirty;    /* it is a dirty scheduler */
 	__u32 pid;      /* of its VM */
 };
 
-/* By the ids of the threads. */
+/* By thread id. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1); /* set when loading */
@@ -38,7 +38,7 @@ static __always_inline bool is_dirty(void)
 	return !bpf_get_current_comm(comm, sizeof(comm)) && thread_kind(comm) == THREAD_DIRTY;
 }
 
-/* The current thread of a VM begins to run a process. */
+/* Notes that the current thread, of a VM, starts to run a process. */
 static __always_inline void begin_slice(__u32 pid)
 {
 	__u32 tid = bpf_get_current_pid_tgid();
@@ -53,8 +53,8 @@ static __always_inline void begin_slice(__u32 pid)
 	bpf_map_update_elem(&slices, &tid, &first, BPF_NOEXIST);
 }
 
-/* The current thread ends its slice, which took so long. Returns how much of that it was on a
- * processor; nothing where the thread is not known any more. */
+/* Ends the slice of the current thread, which lasted delay. Returns how long the thread was on a
+ * processor, or 0 if the thread is unknown. */
 static __always_inline __u64 end_slice(__u64 delay, bool *dirty)
 {
 	__u32 tid = bpf_get_current_pid_tgid();
@@ -68,7 +68,8 @@ static __always_inline __u64 end_slice(__u64 delay, bool *dirty)
 	return off < delay ? delay - off : 0;
 }
 
-/* Arguments: whether it was preempted, the thread that stops running, the one that begins. */
+/* Arguments: whether the thread was preempted, the thread that stops running, and the thread that
+ * starts. */
 SEC("tp_btf/sched_switch")
 int slice_switch(__u64 *ctx)
 {

@@ -16,9 +16,10 @@
 #include "open.bpf.h"
 #include "settle.bpf.h"
 #include "stack.bpf.h"
+#include "unseen.bpf.h"
 #include "watch.bpf.h"
 
-/* Arguments of user_trace__nN; see docs/erlang.md for what the wrapper puts there. */
+/* Arguments of user_trace__nN, as docs/erlang.md describes them. */
 enum {
 	ARG_PID,
 	ARG_TAG,
@@ -34,26 +35,27 @@ enum { EVENT_START = 1, EVENT_END = 2, EVENT_FAIL = 3 };
 
 #define WRAPPER_VERSION 1
 
-/* Outcomes whose names share one label; user space refuses more. */
+/* At most this many outcomes share a label. User space refuses more. */
 #define OUTCOMES_PER_LABEL 8
 
-/* What one event says. */
+/* The contents of an event. */
 struct event {
 	__u64 now;
 	__u32 label;
-	__u32 outcome;       /* entry, known when its name is */
-	struct span_key key; /* the number in it likewise */
+	__u32 outcome;       /* index of its entry, once the name is known */
+	struct span_key key; /* its number too is set once the name is known */
 	__u64 name;          /* address */
 	__u64 kind;
 	__u64 version;
-	__u64 process;       /* address of its pid, 0: not known */
+	__u64 process;       /* its pid, in the form that pack_pid takes; 0: unknown */
 	__u64 parent;
-	__u64 class;         /* address, 0: none */
-	bool unreadable;     /* some of it could not be read */
+	__u64 class;         /* address; 0: none */
+	__u32 tables;        /* of the VM, see term_tables, if the pid is a term */
+	bool unreadable;     /* some argument could not be read */
 };
 
-/* Reads what an event says; false where it cannot be read. It reads everything at once,
- * so that the block need not be kept on the stack. */
+/* Reads the arguments of an event. Returns false if they cannot be read. It reads all at once, so
+ * that the block does not stay on the stack. */
 static __always_inline bool read_event(void *ctx, struct event *e)
 {
 	struct block block;
@@ -73,15 +75,15 @@ static __always_inline bool read_event(void *ctx, struct event *e)
 	return true;
 }
 
-/* Names are compared in chunks of so many bytes, for want of stack. */
+/* Names are compared in chunks of this many bytes, because the stack is small. */
 #define CHUNK 64
 
-/* Compares the outcome's name with the string at addr: 1 same, 0 different,
- * negative: not readable. */
+/* Compares the outcome's name with the string at addr. Returns 1 if they are equal, 0 if they
+ * differ, and a negative number if the string cannot be read. */
 static __always_inline long same_name(const struct outcome *o, __u64 addr)
 {
 	const __u64 *name = (const __u64 *)o->name;
-	__u64 size = (o->name_len & NAME_MAX) + 1; /* the NUL too */
+	__u64 size = (o->name_len & NAME_MAX) + 1; /* with the NUL */
 	__u64 text[CHUNK / 8];
 
 	for (__u64 done = 0; done < NAME_MAX + 1; done += CHUNK) {
@@ -106,18 +108,18 @@ static __always_inline long same_name(const struct outcome *o, __u64 addr)
 	return 0;
 }
 
-/* The entry among those of one name that what happens now is of, given the one on
- * the label and its index; NULL where the name is not observed now. */
+/* Returns the entry, of all entries of a name, that counts what happens now. o is the entry on the
+ * label, and *index is its index. Returns NULL if the name is not observed now. */
 static __always_inline struct outcome *entry_at(__u64 now, struct outcome *o, __u32 *index)
 {
 	if (now < o->since_ns) {
-		*index = o->previous - 1; /* of no entry where there was none */
+		*index = o->previous - 1; /* wraps around if there is none, so the look-up fails */
 		o = bpf_map_lookup_elem(&outcomes, index);
 	}
 	return o && o->since_ns <= now && now < o->until_ns ? o : NULL;
 }
 
-/* Counts an event that could not be read at every outcome that it may have been of. */
+/* Counts an unreadable event at every outcome to which it may belong. */
 static __noinline int read_error(struct event *e)
 {
 	__u32 *at = bpf_map_lookup_elem(&labels, &e->label);
@@ -140,8 +142,8 @@ static __noinline int read_error(struct event *e)
 	return 0;
 }
 
-/* The outcome that the event names, NULL where there is none. Discovery notes names
- * of no outcome, at their starts: what is not seen to start is no instance. */
+/* Returns the outcome that the event names, or NULL if there is none. If discovery is on, stores
+ * unknown names, but only at starts: a span without a start is no instance. */
 static __always_inline struct outcome *named_outcome(struct event *e, bool starts)
 {
 	__u32 *at = bpf_map_lookup_elem(&labels, &e->label);
@@ -187,13 +189,14 @@ static __noinline int log_span(struct event *e, __u64 process, __u32 number, __u
 	return 0;
 }
 
-/* How many times its dMax after a span's start it may be that processes are watched for
- * its sake. Where several spans lead to a process it is not known which of them goes on:
- * one that is late is in its mailbox still, and what comes behind it would not be known to. */
+/* Processes may be watched for a span until this many times its dMax after its start. If several
+ * spans lead to a process, it is unknown for which of them it works: the message of a late span may
+ * still be in its mailbox. What follows from that message would be missed if watching ended at the
+ * deadline. */
 #define WATCH_DMAX 2
 
-/* Has the process watched that started a span, which is at this place among the recent
- * ones, 0 for none. */
+/* Starts to watch the process that started a span. root is 1 + the place of the span in recent, or
+ * 0 if it is not there. */
 static __always_inline void watch_owner(struct event *e, __u64 owner, __u64 dmax_ns, __u32 root)
 {
 	struct process_key k = {.process = owner, .pid = e->key.pid};
@@ -207,16 +210,16 @@ static __always_inline void watch_owner(struct event *e, __u64 owner, __u64 dmax
 	watch_process(&k, &by, 0);
 }
 
-/* The process of which an event tells the pid; 0 where it is not known. */
+/* Returns the process of an event, or 0 if it is unknown. */
 static __always_inline __u64 process_of(const struct event *e)
 {
-	return e->process ? erlang_pid(e->process) : 0;
+	return e->process ? pack_pid(e->process, e->tables) : 0;
 }
 
 /* Where a span was put. */
 enum placed { PLACED_NOWHERE, PLACED_RECENT, PLACED_HASHED };
 
-/* Puts a span that starts among the open ones. */
+/* Adds a span that starts to the open ones. */
 static __always_inline enum placed put_span(struct event *e, __u64 owner, __u32 flags)
 {
 	struct span v = {.start_ns = e->now, .key = e->key, .owner = owner, .outcome = e->outcome};
@@ -254,16 +257,17 @@ static __always_inline void start(struct event *e)
 	if (o->flags & EXPLAIN) {
 		watch_owner(e, owner, o->dmax_ns,
 			    placed == PLACED_RECENT ? recent_index(&e->key, 0) + 1 : 0);
+		check_thread(e->key.pid);
 		log_span(e, owner, o->number, LOG_SPAN_START);
 	}
 }
 
-/* Ends the span that was read from v as open. */
+/* Ends a span. open is a copy of it, read from v while it was open. */
 static __always_inline void end_open(struct event *e, const struct outcome *o,
 				     const struct series *s, __u32 row, struct span *v,
 				     const struct span *open)
 {
-	__u64 now = e->now > open->start_ns ? e->now : open->start_ns; /* clocks of two processors */
+	__u64 now = e->now > open->start_ns ? e->now : open->start_ns; /* clocks may differ */
 	struct ending end = {.end_ns = now};
 
 	if (!take(v, open)) {
@@ -280,17 +284,17 @@ static __always_inline void end_open(struct event *e, const struct outcome *o,
 	settle(o, s, row, open, &end);
 }
 
-/* A span that an event ends. */
+/* The span to which an end event belongs. */
 struct ended {
-	struct span *place; /* NULL where there is none */
-	struct span read;   /* what is there */
-	bool open;          /* it is open still */
-	bool hashed;        /* it is not among the recent ones */
+	struct span *place; /* NULL: there is none */
+	struct span read;   /* a copy of what is there */
+	bool open;          /* the span is still open */
+	bool hashed;        /* the span is in the hash map */
 };
 
-/* Finds the span of an end that is not among the recent ones, and returns its outcome;
- * NULL where it is of none. */
-static __noinline struct outcome *find_other(struct event *e, struct ended *s)
+/* Finds the span of an end in the hash map, by the name of its outcome. Returns the outcome, or
+ * NULL if the name is not observed. */
+static __noinline struct outcome *find_hashed(struct event *e, struct ended *s)
 {
 	struct outcome *o = named_outcome(e, false);
 
@@ -300,12 +304,12 @@ static __noinline struct outcome *find_other(struct event *e, struct ended *s)
 		return NULL;
 	s->place = bpf_map_lookup_elem(&spans, &e->key);
 	s->open = s->place && read_open(s->place, &s->read) && same_key(&s->read.key, &e->key);
-	if (s->open) /* it may have started before the outcome changed */
+	if (s->open) /* the outcome may have changed since it started */
 		o = bpf_map_lookup_elem(&outcomes, &s->read.outcome);
 	return o;
 }
 
-/* Finds the span of an end, and returns its outcome; NULL where it is of none. */
+/* Finds the span of an end, and returns its outcome, or NULL if it has none. */
 static __always_inline struct outcome *find_ended(struct event *e, struct ended *s)
 {
 	struct outcome *o;
@@ -313,14 +317,14 @@ static __always_inline struct outcome *find_ended(struct event *e, struct ended 
 	s->place = recent_at(&e->key, 0);
 	if (!s->place)
 		return NULL;
-	/* The id tells which span it is: it is unique within the VM. So the name
-	 * need not be read, only that the outcome is on this label. */
+	/* The id identifies the span: it is unique within the VM. So it is enough to check that the
+	 * outcome is on this label, without reading the name. */
 	s->hashed = false;
 	s->open = read_open(s->place, &s->read);
 	o = bpf_map_lookup_elem(&outcomes, &s->read.outcome);
 	if (!o || s->read.key.id != e->key.id || s->read.key.pid != e->key.pid ||
 	    o->label != e->label || s->read.start_ns == BUSY)
-		return find_other(e, s);
+		return find_hashed(e, s);
 	return o;
 }
 
@@ -333,6 +337,8 @@ static __always_inline void end(struct event *e)
 
 	if (!o)
 		return;
+	if (o->flags & EXPLAIN)
+		check_thread(e->key.pid);
 	if (o->flags & EXPLAIN && e->process)
 		log_span(e, process_of(e), o->number, LOG_SPAN_END);
 	s = series_of(o, e->key.pid);
@@ -349,6 +355,35 @@ static __always_inline void end(struct event *e)
 	put_recent(&found.read, found.read.start_ns | ENDED);
 }
 
+/* Begins an event at the present time. Returns false if the VM has no pid in beamscope's pid
+ * namespace. */
+static __always_inline bool begin_event(struct event *e)
+{
+	e->now = bpf_ktime_get_ns();
+	e->key.pid = current_pid();
+	e->key.number = 0;
+	e->key.seq = 0;
+	e->tables = 0;
+	e->unreadable = false;
+	if (!e->key.pid)
+		return false;
+	count_hit(e->key.pid);
+	return true;
+}
+
+/* Processes an event whose arguments were read. */
+static __always_inline void take_event(struct event *e)
+{
+	if (e->version != WRAPPER_VERSION || e->kind < EVENT_START || e->kind > EVENT_FAIL || !e->name)
+		count_other(FOREIGN);
+	else if (e->kind == EVENT_START)
+		start(e);
+	else
+		end(e);
+	if (e->unreadable) /* the name was unreadable */
+		read_error(e);
+}
+
 /* At a user_trace probe. The cookie is the label. */
 SEC("uprobe.multi")
 int span(void *ctx)
@@ -356,33 +391,97 @@ int span(void *ctx)
 	struct event e;
 
 	use_thread_stack();
-	e.now = bpf_ktime_get_ns();
+	if (!begin_event(&e))
+		return 0;
 	e.label = bpf_get_attach_cookie(ctx);
-	e.key.pid = current_pid();
-	e.key.number = 0;
-	e.key.seq = 0;
-	if (!e.key.pid)
-		return 0;
-	count_hit(e.key.pid);
 	e.unreadable = !read_event(ctx, &e);
-	if (e.unreadable) {
+	if (e.unreadable)
 		read_error(&e);
-		return 0;
-	}
-	if (e.version != WRAPPER_VERSION || e.kind < EVENT_START || e.kind > EVENT_FAIL || !e.name)
-		count_other(FOREIGN);
-	else if (e.kind == EVENT_START)
-		start(&e);
 	else
-		end(&e);
-	if (e.unreadable) /* the name */
-		read_error(&e);
+		take_event(&e);
 	return 0;
 }
 
-/* Counts an exit that was not noted at the outcomes of which it may have been the
- * failure. */
-static long exit_lost(void *map, const __u32 *at, struct outcome *o, struct exit_key *k)
+/* The argument of the function that the wrapper calls if the VM has no probes: a tuple. Its numbers
+ * are small integers. Its texts are large integers, whose bytes the VM stores in memory with the
+ * lowest first: the text, a zero byte, and more. The class may be 0. */
+struct called {
+	__u64 header;
+	__u64 magic;
+	__u64 version;
+	__u64 label;
+	__u64 kind;
+	__u64 id;
+	__u64 parent;
+	__u64 name;
+	__u64 class;
+};
+
+#define CALLED_HEADER (8 << 6)
+#define CALLED_MAGIC 0x62656d73636f70ULL /* as in erlang/beamscope/src/beamscope.erl */
+
+/* The header of a large integer consists of the number of words that follow, and this. */
+#define POSITIVE_BIG (0x2 << 2)
+#define HEADER_KIND(header) ((header) & 0x3f)
+
+/* Returns the value of a small integer, or 0 for any other term. */
+static __always_inline __u64 small_value(__u64 term)
+{
+	return TERM_TAG(term) == TERM_TAG_SMALL ? (__u64)((__s64)term >> TERM_TAG_BITS) : 0;
+}
+
+/* Returns the address of the text in a large integer, or 0 for any other term. */
+static __always_inline __u64 text_in(__u64 term)
+{
+	__u64 header;
+
+	if ((term & TERM_BOXED_MASK) != TERM_BOXED_TAG ||
+	    bpf_probe_read_user(&header, sizeof(header), (void *)(term - TERM_BOXED_TAG)) ||
+	    HEADER_KIND(header) != POSITIVE_BIG)
+		return 0;
+	return term - TERM_BOXED_TAG + sizeof(header);
+}
+
+/* Reads the argument of the wrapper's call. Returns false if the call is not the wrapper's. */
+static __always_inline bool read_called(void *ctx, struct event *e)
+{
+	struct block block;
+	struct called c;
+	__u64 term;
+
+	if (read_block(ctx, &block) || read_arg(ctx, &block, 1, &term) ||
+	    (term & TERM_BOXED_MASK) != TERM_BOXED_TAG ||
+	    bpf_probe_read_user(&c, sizeof(c), (void *)(term - TERM_BOXED_TAG)) ||
+	    c.header != CALLED_HEADER || small_value(c.magic) != CALLED_MAGIC)
+		return false;
+	if (read_arg(ctx, &block, 0, &e->process))
+		e->process = 0;
+	e->version = small_value(c.version);
+	e->label = small_value(c.label);
+	e->kind = small_value(c.kind);
+	e->key.id = small_value(c.id);
+	e->parent = small_value(c.parent);
+	e->name = text_in(c.name);
+	e->class = text_in(c.class);
+	return true;
+}
+
+/* At the function that the wrapper calls if the VM has no probes. */
+SEC("uprobe.multi")
+int span_call(void *ctx)
+{
+	struct event e;
+
+	use_thread_stack();
+	if (!begin_event(&e) || !read_called(ctx, &e))
+		return 0;
+	e.tables = term_tables(ctx, e.key.pid);
+	take_event(&e);
+	return 0;
+}
+
+/* Counts an exit that could not be stored, at every outcome that it may have ended as a failure. */
+static long count_lost_exit(void *map, const __u32 *at, struct outcome *o, struct exit_key *k)
 {
 	struct series s;
 
@@ -393,7 +492,7 @@ static long exit_lost(void *map, const __u32 *at, struct outcome *o, struct exit
 	return 0;
 }
 
-/* At process__exit, attached where the death of a process is a failure. */
+/* At process__exit. Attached if the exit of a process is a failure. */
 SEC("uprobe.multi")
 int process_exit(void *ctx)
 {
@@ -407,9 +506,9 @@ int process_exit(void *ctx)
 		return 0;
 	count_hit(key.pid);
 	if (!read_block(ctx, &block) && !read_arg(ctx, &block, 0, &addr))
-		key.owner = erlang_pid(addr);
+		key.owner = pack_pid(addr, term_tables(ctx, key.pid));
 	if (!key.owner || bpf_map_update_elem(&exits, &key, &now, BPF_ANY))
-		bpf_for_each_map_elem(&outcomes, exit_lost, &key, 0);
+		bpf_for_each_map_elem(&outcomes, count_lost_exit, &key, 0);
 	else
 		arrived(EXITS);
 	return 0;

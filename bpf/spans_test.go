@@ -14,8 +14,7 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// checkTotal compares what was counted of an outcome of a VM with what should
-// have been.
+// checkTotal compares the counts of an outcome of a VM with the expected ones.
 func checkTotal(t *testing.T, c *vmtest.Collector, outcome, pid int, want vmtest.Total) {
 	t.Helper()
 	if diff := cmp.Diff(want, c.Total(outcome, pid)); diff != "" {
@@ -23,7 +22,7 @@ func checkTotal(t *testing.T, c *vmtest.Collector, outcome, pid int, want vmtest
 	}
 }
 
-// succeeded is what n spans count that start and end in time.
+// succeeded returns the counts of n spans that start and end in time.
 func succeeded(n uint64) vmtest.Total {
 	return vmtest.Total{Counters: bpf.Counters{Starts: n, Ends: n, Successes: n}, Binned: n}
 }
@@ -43,10 +42,9 @@ func checkNoOthers(t *testing.T, c *vmtest.Collector) {
 	}
 }
 
-// A million spans of four processes, as fast as they can: every one is counted,
-// once, and nothing else is.
+// A million spans of four processes at full speed are each counted once, and nothing else is.
 func TestMillionSpans(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}, Window: int64(time.Second)})
 	c.Observe(vm)
 
@@ -59,10 +57,10 @@ func TestMillionSpans(t *testing.T) {
 	checkNoOthers(t, c)
 }
 
-// The hits of each VM are counted, also those that are of no outcome.
+// The hits of each VM are counted, including those without an outcome.
 func TestHitsOfVMs(t *testing.T) {
 	otp := vmtest.Private(t)
-	a, b := vmtest.StartOn(t, otp, erlang.Options{}), vmtest.StartOn(t, otp, erlang.Options{})
+	a, b := vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Probes}), vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}, Window: int64(time.Second), Discover: true})
 	c.Observe(a, b)
 
@@ -86,7 +84,7 @@ func TestHitsOfVMs(t *testing.T) {
 // and dMax. The VM measures the starts itself.
 func TestTimeoutsInTheirWindows(t *testing.T) {
 	const window = 400 * time.Millisecond
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	clock := vmtest.NewClock(t, vm)
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(window)}, Window: int64(window)})
 	c.Observe(vm)
@@ -116,8 +114,8 @@ func TestTimeoutsInTheirWindows(t *testing.T) {
 	checkNoOthers(t, c)
 }
 
-// timedCall evaluates an Erlang expression and returns when the VM began and
-// ended to, by its own clock, with what we may be wrong about that clock.
+// timedCall evaluates an Erlang expression and returns the times of its beginning and end by the
+// VM's clock, with the uncertainty of that clock.
 func timedCall(t *testing.T, vm *erlang.VM, clock vmtest.Clock, expression string) (first, last int64) {
 	t.Helper()
 	times := vmtest.Integers(t, vmtest.Eval(t, vm, `
@@ -128,7 +126,7 @@ func timedCall(t *testing.T, vm *erlang.VM, clock vmtest.Clock, expression strin
 
 // fail_span, and an exception in with_span: failures, with their class.
 func TestFailures(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	for _, test := range []struct{ function, class string }{
 		{"failing", "load"},
 		{"raising", "error:load"},
@@ -155,10 +153,10 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// An instance ends once. Whatever comes second is late, once for each event.
+// An instance ends once. Each later end counts as late.
 func TestLateEnds(t *testing.T) {
 	const n = 200
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	for _, test := range []struct {
 		name, ends string
 		want       bpf.Counters
@@ -185,7 +183,7 @@ func TestLateEnds(t *testing.T) {
 
 // A span whose process dies times out, at start + dMax.
 func TestDeathIsTimeout(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(300 * time.Millisecond)}})
 	c.Observe(vm)
 
@@ -195,12 +193,12 @@ func TestDeathIsTimeout(t *testing.T) {
 	checkTotal(t, c, 0, vm.PID(), timedOut(500))
 }
 
-// Where the outcome says so, a span whose process dies fails at the moment of
-// the exit, which lies between what the process last did and its monitor's
-// message; it belongs to the window of that moment.
+// If the outcome requests it, a span whose process dies fails at the moment of the exit, which lies
+// between the last action of the process and its monitor's message. It belongs to the window of
+// that moment.
 func TestDeathIsFailure(t *testing.T) {
 	const n = 20
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	clock := vmtest.NewClock(t, vm)
 	c := vmtest.NewCollector(t, bpf.Options{
 		Outcomes: []bpf.Outcome{streamed(exitFails(load(10 * time.Second)))},
@@ -241,11 +239,10 @@ func TestDeathIsFailure(t *testing.T) {
 	}
 }
 
-// Exits are made room for by sweeping in the middle of a window, which changes
-// nothing else.
+// Sweeping in the middle of a window makes room for exits and changes nothing else.
 func TestSweepWithinWindow(t *testing.T) {
 	const n = 200
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{
 		Outcomes: []bpf.Outcome{exitFails(load(endless))},
 		Window:   int64(3 * time.Second),
@@ -264,7 +261,7 @@ func TestSweepWithinWindow(t *testing.T) {
 	checkTotal(t, c, 0, vm.PID(), vmtest.Total{Counters: bpf.Counters{Starts: 4 * n, Failures: 4 * n}})
 }
 
-// byID returns instances by their id, which each may have once.
+// byID returns instances by id. Each id may occur once.
 func byID(t *testing.T, instances []bpf.Instance) map[uint64]bpf.Instance {
 	t.Helper()
 	ids := make(map[uint64]bpf.Instance)
@@ -277,7 +274,7 @@ func byID(t *testing.T, instances []bpf.Instance) map[uint64]bpf.Instance {
 	return ids
 }
 
-// keep has the VM start n spans and keep them; endKept then ends them.
+// keep makes the VM start n spans and keep them open; endKept ends them.
 func keep(t *testing.T, vm *erlang.VM, name string, n int) {
 	t.Helper()
 	vmtest.Eval(t, vm, fmt.Sprintf(`persistent_term:put(kept,
@@ -289,10 +286,10 @@ func endKept(t *testing.T, vm *erlang.VM) {
 	vmtest.Eval(t, vm, "[beamscope:end_span(C, S) || {C, S} <- persistent_term:get(kept)]")
 }
 
-// A collector that attaches in the middle of running spans counts their ends as
-// orphans and makes no instances of them, while the one that saw them start does.
+// A collector that attaches during running spans counts their ends as orphans and makes no
+// instances of them. A collector that saw their starts does.
 func TestAttachInTheMiddle(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	opts := bpf.Options{Outcomes: []bpf.Outcome{load(endless)}}
 	first := vmtest.NewCollector(t, opts)
 	first.Observe(vm)
@@ -311,16 +308,15 @@ func TestAttachInTheMiddle(t *testing.T) {
 	checkTotal(t, second, 0, vm.PID(), want)
 }
 
-// An end event after dMax: one timeout, in the window of start + dMax, and one
-// late event, in its own window; whether the window of the timeout is read after
-// the end event has come or before.
+// An end event after dMax gives one timeout in the window of start + dMax, and one late event in
+// its own window, whether the window of the timeout is read before or after the end event.
 func TestEndAfterDMax(t *testing.T) {
 	const (
 		n      = 50
 		window = 200 * time.Millisecond
 		dMax   = 2 * window
 	)
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	for _, test := range []struct {
 		name      string
 		readFirst bool
@@ -363,14 +359,14 @@ func TestEndAfterDMax(t *testing.T) {
 	}
 }
 
-// An end event within dMax is a success, also when many windows have begun since
-// the start; and it is in the bin of its delay.
+// An end event within dMax is a success in the bin of its delay, even if many windows have begun
+// since the start.
 func TestEndWithinDMax(t *testing.T) {
 	const dMax = 10 * time.Second
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{
 		Outcomes: []bpf.Outcome{streamed(load(dMax))},
-		Window:   int64(200 * time.Millisecond), // so long that attaching takes less than there are windows
+		Window:   int64(200 * time.Millisecond), // so long that attaching ends before the windows run out
 	})
 	c.Observe(vm)
 	streamed := c.Streamed()
@@ -391,7 +387,7 @@ func TestEndWithinDMax(t *testing.T) {
 
 // A file without the probe of an outcome is refused, with the outcome's name.
 func TestAttachWithoutProbe(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}})
 	target := vmtest.Target(t, vm)
 	target.Probes = nil
@@ -401,10 +397,10 @@ func TestAttachWithoutProbe(t *testing.T) {
 	}
 }
 
-// The windows that a reader gives up leave nothing behind in those that have their rows
-// after them: as many successes are in bins as there are.
+// Windows that a reader gives up leave nothing in the later windows that reuse their rows: the bins
+// contain exactly the successes.
 func TestSkippedWindowsLeaveNothing(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}, Window: int64(300 * time.Millisecond)})
 	c.Observe(vm)
 	vmtest.Call(t, vm, "span_load", "run", spans(1, 1000))

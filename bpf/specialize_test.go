@@ -16,13 +16,13 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// A value is what an event has of an argument: a number or a text.
+// A value is the value of an event's argument: a number or a text.
 type value struct {
 	number int64
 	text   string
 }
 
-// isTrue evaluates a condition by what it means.
+// isTrue evaluates a condition by its meaning.
 func isTrue(c dtrace.Condition, args []value, types []dtrace.Arg) bool {
 	switch c := c.(type) {
 	case dtrace.All:
@@ -113,7 +113,7 @@ func drawText(t *rapid.T) string {
 	return text[:rapid.SampledFrom([]int{0, 1, 4, len(text) - 1, len(text)}).Draw(t, "length")]
 }
 
-// drawCondition draws a condition of at most so many tests.
+// drawCondition draws a condition with a limited number of tests.
 func drawCondition(t *rapid.T, depth int, left *int) dtrace.Condition {
 	kind := rapid.IntRange(0, 3).Draw(t, "kind")
 	if depth == 0 || kind == 0 || *left <= 1 {
@@ -135,8 +135,8 @@ func drawCondition(t *rapid.T, depth int, left *int) dtrace.Condition {
 	return dtrace.Any(parts)
 }
 
-// What programs do with a compiled condition is what the condition means. Every way through
-// it leads forward, as they go through it once.
+// A compiled condition gives the programs the condition's own result. All its jumps lead forward,
+// because the programs go through it once.
 func TestConditionsMeanTheSame(t *testing.T) {
 	probe := conditionProbe()
 	rapid.Check(t, func(t *rapid.T) {
@@ -145,7 +145,7 @@ func TestConditionsMeanTheSame(t *testing.T) {
 		o := Outcome{Name: "o", Rule: &dtrace.Rule{
 			Start: dtrace.Expr{{Probe: probe, Where: where}}, End: dtrace.Expr{{Probe: probe}}, Key: dtrace.Key{Start: "pid", End: "pid"},
 		}}
-		s, err := specialize(o, ruleEvent{kernelProgRuleStartProbe, o.Rule.Start[0]})
+		s, err := specialize(o, ruleEvent{kernelProgRuleStartProbe, o.Rule.Start[0]}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,8 +168,8 @@ func TestConditionsMeanTheSame(t *testing.T) {
 	})
 }
 
-// A pid in a condition on terms is what the programs make of the term of that process, and
-// what they cannot tell from another pid is refused.
+// A pid in a condition on terms equals the programs' form of that process's term. A pid that they
+// cannot distinguish from another one is refused.
 func TestPackPID(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string, bits int) *big.Int {
@@ -216,15 +216,15 @@ func fullRule() *dtrace.Rule {
 	}
 }
 
-// operandOf is an operand as programs read it.
+// operandOf returns an operand in the programs' form.
 type operandOf struct {
 	_    struct{}
 	Kind kernelOperandKind
 	Arg  uint8
 }
 
-// Each event of a rule gets what the programs need of it, by the places of its arguments,
-// and nothing else.
+// Each event of a rule gets what the programs need, by the places of its arguments, and nothing
+// else.
 func TestSpecialize(t *testing.T) {
 	number := func(arg uint8) operandOf { return operandOf{Kind: kernelOperandKindOPERAND_NUMBER, Arg: arg} }
 	text := func(arg uint8) operandOf { return operandOf{Kind: kernelOperandKindOPERAND_TEXT, Arg: arg} }
@@ -301,7 +301,7 @@ func TestSpecialize(t *testing.T) {
 		}
 		all := ruleEvents(o.Rule)
 		i := slices.IndexFunc(all, func(e ruleEvent) bool { return e.program == test.program })
-		s, err := specialize(o, all[i])
+		s, err := specialize(o, all[i], nil)
 		if err != nil {
 			t.Errorf("%s: %v", test.name, err)
 			continue
@@ -322,7 +322,7 @@ func TestSpecialize(t *testing.T) {
 	}
 }
 
-// Ends are attached to before starts, and exits where processes take what ended.
+// Programs are attached to ends before starts, and to exits if processes take what ended.
 func TestRuleEvents(t *testing.T) {
 	names := func(r *dtrace.Rule) (all []string) {
 		for _, e := range ruleEvents(r) {
@@ -345,7 +345,7 @@ func TestRuleEvents(t *testing.T) {
 	}
 }
 
-// What cannot be compiled is refused, with the probe and the reason.
+// A rule that cannot be compiled is refused, with the probe and the reason.
 func TestBadRules(t *testing.T) {
 	probe := conditionProbe()
 	test := func(t dtrace.Test) func(*Outcome) { return func(o *Outcome) { o.Rule.Start[0].Where = t } }
@@ -362,7 +362,7 @@ func TestBadRules(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*Outcome)
-		want   string // "" where it is taken
+		want   string // "" if it is accepted
 	}{
 		{"good", func(*Outcome) {}, ""},
 		{"no key", func(o *Outcome) { o.Rule.Key.Start, o.Rule.Start[0].Probe.Subject = "key", "" }, "some-probe: has no argument key"},
@@ -403,7 +403,7 @@ func TestBadRules(t *testing.T) {
 	}
 }
 
-// A text of any length that there is room for is in the words of a test, byte after byte.
+// A text of any length up to the limit is in the words of a test, byte after byte.
 func TestTextsAreWhole(t *testing.T) {
 	probe := conditionProbe()
 	var text string
@@ -412,7 +412,7 @@ func TestTextsAreWhole(t *testing.T) {
 			Start: dtrace.Expr{{Probe: probe, Where: dtrace.Test{Arg: 2, Text: text, Prefix: n%2 == 1}}},
 			End:   dtrace.Expr{{Probe: probe}}, Key: dtrace.Key{Start: "pid", End: "pid"},
 		}}
-		s, err := specialize(o, ruleEvents(o.Rule)[1])
+		s, err := specialize(o, ruleEvents(o.Rule)[1], nil)
 		if got := s.tests[0]; err != nil || int(got.Length) != n || textOfTest(got) != text || got.Arg != 2 {
 			t.Errorf("%q became %q, %d bytes, error %v", text, textOfTest(got), got.Length, err)
 		}
@@ -428,15 +428,15 @@ func TestTermTest(t *testing.T) {
 		Start: dtrace.Expr{{Probe: probe, Where: dtrace.Test{Arg: 0, Op: dtrace.Unequal, Text: "<1.2.3>"}}},
 		End:   dtrace.Expr{{Probe: probe}}, Key: dtrace.Key{Start: "pid", End: "pid"},
 	}}
-	s, err := specialize(o, ruleEvents(o.Rule)[1])
+	s, err := specialize(o, ruleEvents(o.Rule)[1], nil)
 	want := kernelTest{Form: uint8(kernelTestFormTEST_TERM), Op: 1, Yes: 0xfe, No: 0xff, Number: 2 | 3<<32 | 1<<48}
 	if err != nil || s.rule.Tests != 1 || s.tests[0] != want {
 		t.Errorf("%d tests, %+v, error %v, want %+v", s.rule.Tests, s.tests[0], err, want)
 	}
 }
 
-// Slices are the instances between process-in and process-out, wherever these come from,
-// and are accounted for by groups.
+// Slices are the instances between process-in and process-out, whatever the source of these events,
+// and groups have their accounts.
 func TestOfSlices(t *testing.T) {
 	in, out, other := dtrace.Event{Probe: dtrace.Probe{Name: "process__in"}}, dtrace.Event{Probe: dtrace.Probe{Name: "process__out"}}, dtrace.Event{Probe: conditionProbe()}
 	whole := Outcome{Accounts: true, Group: "pid", Rule: &dtrace.Rule{Start: dtrace.Expr{in, in}, End: dtrace.Expr{out}}}

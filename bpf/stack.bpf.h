@@ -10,19 +10,19 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
-/* Always false; the verifier knows it, the compiler does not. */
+/* Always false. The verifier knows that, the compiler does not. */
 const volatile bool never;
 
 /* Every program at a uprobe begins with this. It does nothing and must stay.
  *
- * Since Linux 6.13 the kernel gives a program a stack for each processor, a "private
- * stack". It assumes that nothing preempts a program at a uprobe, which is wrong: where
- * the kernel itself can be preempted, another thread may run the same program on the same
- * processor meanwhile. It overwrites the stack of the first, and the kernel crashes.
+ * Since Linux 6.13 the kernel gives a program a separate stack for each processor, a "private
+ * stack". It assumes that nothing preempts a program at a uprobe, which is wrong: if the kernel is
+ * preemptible, another thread may run the same program on the same processor meanwhile. That thread
+ * overwrites the stack of the first, and the kernel crashes.
  *
- * A program that has a tail call gets no private stack (check_max_stack_depth in
- * kernel/bpf/verifier.c). The instruction is enough: the verifier looks for it before it
- * removes the code that is never executed. 12 is BPF_FUNC_tail_call. */
+ * A program with a tail call gets no private stack (check_max_stack_depth in
+ * kernel/bpf/verifier.c). It is enough that the instruction exists: the verifier looks for it
+ * before it removes code that never executes. 12 is BPF_FUNC_tail_call. */
 static __always_inline void use_thread_stack(void)
 {
 	if (never)

@@ -21,16 +21,16 @@ const (
 	framesMost = 8
 )
 
-// stackSpare are the bytes that every chain of calls leaves free. The test fails with
-// them in use, so that whoever adds to a program learns it before the kernel refuses it.
+// stackSpare is the number of bytes that every chain of calls leaves free. The test fails if a
+// chain uses them, so that a growing program is noticed before the kernel refuses it.
 const stackSpare = 32
 
-// TestStackDepth computes, from the instructions of the objects for both architectures,
-// how much stack each chain of calls uses. It needs no kernel: a new kernel hides what an
+// TestStackDepth computes, from the instructions of the objects for both architectures, those
+// that take samples or find a namespace included, how much stack each chain of calls uses. It needs no kernel: a new kernel hides what an
 // older one refuses.
 func TestStackDepth(t *testing.T) {
-	objects, err := filepath.Glob("kernel_*_gen.o")
-	if err != nil || len(objects) != 2 {
+	objects, err := filepath.Glob("*_gen.o")
+	if err != nil || len(objects) != 6 {
 		t.Fatalf("objects %q: %v", objects, err)
 	}
 	for _, object := range objects {
@@ -54,10 +54,9 @@ func TestStackDepth(t *testing.T) {
 	}
 }
 
-// TestNoPrivateStack looks, in the objects for both architectures, whether each program at
-// a uprobe has a tail call in its first function. Without it Linux 6.13 and later give the
-// program a stack that other threads overwrite where the kernel is preemptible, and the
-// kernel crashes.
+// TestNoPrivateStack checks, in the objects for both architectures, that each program at a uprobe
+// has a tail call in its first function. Without it Linux 6.13 and later give the program a stack
+// that other threads overwrite if the kernel is preemptible, and the kernel crashes.
 func TestNoPrivateStack(t *testing.T) {
 	objects, err := filepath.Glob("kernel_*_gen.o")
 	if err != nil || len(objects) != 2 {
@@ -97,7 +96,7 @@ func hasTailCall(name string, program asm.Instructions) bool {
 	return false
 }
 
-// A function is what the stack depth depends on.
+// A function contains the properties of a function that determine the stack depth.
 type function struct {
 	bytes int // of its frame, not rounded
 	calls []string
@@ -109,7 +108,7 @@ type chain struct {
 	path          string
 }
 
-// deepest returns the chain of calls from a function on that uses most of the stack.
+// deepest returns the chain of calls from a function that uses the most stack.
 func deepest(all map[string]function, name string) chain {
 	f := all[name]
 	var below chain
@@ -128,7 +127,7 @@ func deepest(all map[string]function, name string) chain {
 	}
 }
 
-// functions splits a program and what it calls into functions.
+// functions splits a program, including the code that it calls, into functions.
 func functions(t *testing.T, all asm.Instructions) map[string]function {
 	t.Helper()
 	found := make(map[string]function)
@@ -156,9 +155,9 @@ const none = 1
 // offsets are the least offsets from the frame pointer that registers may have.
 type offsets [11]int
 
-// frameOf returns how many bytes below its frame pointer a function uses. It follows the
-// copies of the frame pointer along all ways through the function. A pointer counts from
-// where it is made, so it need not be followed through memory.
+// frameOf returns the number of bytes below its frame pointer that a function uses. It follows the
+// copies of the frame pointer along all paths through the function. A pointer counts where it is
+// made, so it need not be followed through memory.
 func frameOf(t *testing.T, body asm.Instructions) int {
 	t.Helper()
 	raw := make(map[int]int) // instruction by its place in units of 8 bytes, in which jumps are counted
@@ -205,7 +204,7 @@ func frameOf(t *testing.T, body asm.Instructions) int {
 	return -least
 }
 
-// merge joins a state into what is known at a place; false where that is nothing new.
+// merge joins a state into the known state at a place. It returns false if that adds nothing.
 func merge(known **offsets, state offsets) bool {
 	if *known == nil {
 		*known = &state
@@ -220,7 +219,7 @@ func merge(known **offsets, state offsets) bool {
 	return news
 }
 
-// step has an instruction change the state, and returns the least offset that it uses.
+// step applies an instruction to the state, and returns the least offset that it uses.
 func step(ins asm.Instruction, state *offsets) int {
 	op := ins.OpCode
 	switch class := op.Class(); {
@@ -243,7 +242,7 @@ func step(ins asm.Instruction, state *offsets) int {
 	return 0
 }
 
-// reach returns the offset of memory at a register, 0 where it is not in the frame.
+// reach returns the offset of memory at a register, or 0 if it is not in the frame.
 func reach(r asm.Register, offset int16, state *offsets) int {
 	if state[r] == none {
 		return 0
@@ -251,7 +250,7 @@ func reach(r asm.Register, offset int16, state *offsets) int {
 	return state[r] + int(offset)
 }
 
-// compute has an arithmetic instruction change the state.
+// compute applies an arithmetic instruction to the state.
 func compute(ins asm.Instruction, state *offsets) int {
 	op := ins.OpCode
 	switch {

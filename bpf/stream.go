@@ -13,7 +13,7 @@ import (
 	"github.com/cilium/ebpf/ringbuf"
 )
 
-// Status says how an instance ended.
+// Status is the way in which an instance ended.
 type Status uint8
 
 // The ways in which an instance can end.
@@ -29,14 +29,14 @@ type Instance struct {
 	PID        int // of the VM
 	Status     Status
 	Start, End int64  // nanoseconds of CLOCK_MONOTONIC
-	ID         uint64 // as the wrapper gave it
+	ID         uint64 // id from the wrapper
 	Parent     uint64 // id of the parent instance, 0: none
 	Process    uint64 // Erlang process that started it: number | serial<<32 | node<<48
-	Class      string // of a failure, at most 63 bytes; "" where none was given
+	Class      string // class of a failure, at most 63 bytes; "" if it has none
 }
 
-// A stream is our end of the ring buffer. The programs wake nobody up, because
-// that would triple the price of a hit.
+// A stream reads the ring buffer. The programs do not wake up a reader, because that would triple
+// the cost of a hit.
 type stream struct {
 	mu     sync.Mutex
 	reader *ringbuf.Reader // nil until it is needed
@@ -45,11 +45,11 @@ type stream struct {
 	closed bool
 }
 
-// batchMost is how many instances Drain passes on at a time.
+// batchMost is the maximum number of instances that Drain passes on at a time.
 const batchMost = 4096
 
-// Drain passes what is streamed at this moment to fn, in batches. The slice is
-// reused: fn copies what it keeps.
+// Drain passes the streamed instances to fn, in batches. It reuses the slice, so fn copies what it
+// keeps.
 func (c *Collector) Drain(fn func([]Instance)) error {
 	s := &c.ring
 	s.mu.Lock()
@@ -74,7 +74,7 @@ func (s *stream) open(ring *ebpf.Map) (err error) {
 	return err
 }
 
-// drain passes on what is in the ring buffer, without waiting for more.
+// drain passes on the contents of the ring buffer without waiting for more.
 func (s *stream) drain(fn func([]Instance)) error {
 	flush := func() {
 		if len(s.batch) > 0 {
@@ -84,7 +84,7 @@ func (s *stream) drain(fn func([]Instance)) error {
 	}
 	defer flush()
 	s.reader.SetDeadline(time.Unix(1, 0)) // long ago
-	// At most what was there at first, or it might never end.
+	// At most the initial contents, because otherwise it might never end.
 	for n := s.reader.BufferSize() / instanceBytes; n > 0; n-- {
 		err := s.reader.ReadInto(&s.record)
 		if errors.Is(err, os.ErrDeadlineExceeded) {

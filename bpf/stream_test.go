@@ -19,7 +19,7 @@ import (
 // instance by instance: their median difference is at most 50 µs.
 func TestDelaysAgree(t *testing.T) {
 	const n = 5000
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{streamed(load(endless))}})
 	c.Observe(vm)
 	stop := c.Streamed()
@@ -47,16 +47,15 @@ func TestDelaysAgree(t *testing.T) {
 	}
 }
 
-// A tally is what instances of one status add up to in one window.
+// A tally is the sum of the instances of one status in one window.
 type tally struct {
 	Successes, Failures, Timeouts uint64
 	Bins                          []uint64
 }
 
-// The histograms and the stream of one run are the same numbers: by window, by
-// status and by bin.
+// The histograms and the stream of one run have the same numbers by window, status and bin.
 func TestStreamIsHistogram(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	o := streamed(exitFails(load(40 * time.Millisecond)))
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{o}, Window: int64(100 * time.Millisecond)})
 	c.Observe(vm)
@@ -128,7 +127,7 @@ func countsOf(w vmtest.Window, pid int) bpf.Counts {
 
 // An instance carries the id of its parent and the process that started it.
 func TestParentAndProcess(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{
 		streamed(named("outer", endless)), streamed(named("inner", endless)),
 	}})
@@ -154,8 +153,8 @@ func TestParentAndProcess(t *testing.T) {
 	}
 }
 
-// fire has the VM start and end spans on all its cores for as long, or a burst of
-// them at least, and returns how many.
+// fire makes the VM start and end spans on all its cores for a time, but at least one burst, and
+// returns their number.
 func fire(t *testing.T, c *vmtest.Collector, vm *erlang.VM, duration time.Duration) uint64 {
 	t.Helper()
 	const burst = 400_000
@@ -174,7 +173,7 @@ func fire(t *testing.T, c *vmtest.Collector, vm *erlang.VM, duration time.Durati
 	return fired
 }
 
-// long is how long the tests at full speed run.
+// long is the duration of the tests at full speed.
 func long() time.Duration {
 	if testing.Short() {
 		return 3 * time.Second
@@ -182,9 +181,9 @@ func long() time.Duration {
 	return 30 * time.Second
 }
 
-// Probes fired from both cores, as fast as they go: the histograms lose nothing.
+// The histograms lose nothing of probes that fire on both cores at full speed.
 func TestHistogramsAtFullSpeed(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}, Window: int64(time.Second)})
 	c.Observe(vm)
 
@@ -195,9 +194,9 @@ func TestHistogramsAtFullSpeed(t *testing.T) {
 	checkNoOthers(t, c)
 }
 
-// With streaming, fired = seen + lost, exactly, and the histograms still lose
-// nothing: with a ring buffer that is much too small, and with one that has room
-// for all, of which nothing may be lost.
+// With streaming, fired = seen + lost holds exactly, and the histograms still lose nothing. This
+// holds with a ring buffer that is much too small. With one that has room for all instances,
+// nothing may be lost.
 func TestStreamAtFullSpeed(t *testing.T) {
 	const recordBytes = 64
 	for _, test := range []struct {
@@ -209,7 +208,7 @@ func TestStreamAtFullSpeed(t *testing.T) {
 		{"large ring", 128 << 20, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			vm := vmtest.Start(t, erlang.Options{})
+			vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 			c := vmtest.NewCollector(t, bpf.Options{
 				Outcomes:  []bpf.Outcome{streamed(load(endless))},
 				Window:    int64(time.Second),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 
-/* The sweep: it ends what will not end by itself. */
+/* The sweep ends instances for which no event will come, and deletes old entries. */
 
 #ifndef SWEEP_BPF_H
 #define SWEEP_BPF_H
@@ -16,23 +16,23 @@
 #include "settle.bpf.h"
 #include "watch.bpf.h"
 
-/* What a sweep is told, and what it answers. */
+/* The parameters of a sweep, and its results. */
 struct sweep_request {
-	__u64 until_ns;  /* instances whose deadline or whose process's exit is before this end */
-	__u64 forget_ns; /* timed-out spans whose deadline is before this are forgotten */
-	__u64 cut;       /* not 0: all open instances are given up */
-	__u64 pid;       /* VM whose open spans are counted by themselves */
-	__u64 skip;      /* not 0: queues are left alone */
+	__u64 until_ns;  /* end instances whose deadline, or whose process's exit, is before this */
+	__u64 forget_ns; /* forget timed-out spans whose deadline is before this */
+	__u64 cut;       /* not 0: give up all open instances */
+	__u64 pid;       /* VM whose open spans are also counted in open_pid */
+	__u64 skip;      /* not 0: do not sweep the queues */
 	__u64 open;      /* out: spans that are still open */
-	__u64 open_pid;  /* out: those of that VM */
+	__u64 open_pid;  /* out: open spans of the VM pid */
 	__u64 expired;   /* out: timed-out spans that are still remembered */
-	__u64 exits;     /* out: exits that are still of use */
-	__u64 queues;    /* out: queues of open instances */
-	__u64 watches;   /* out: processes that are watched */
+	__u64 exits;     /* entries that the sweep keeps in exits */
+	__u64 queues;    /* entries that the sweep keeps in queues */
+	__u64 watches;   /* entries that the sweep keeps in watches */
 };
 
-/* Whether an instance is in a queue that ends take from in any order, and one has: whether
- * it has timed out is not known then, as that end may have been its own. */
+/* Reports whether an end may already have taken an instance out of order: its queue allows that,
+ * and some instance has left it. Then it is unknown whether the instance has timed out. */
 static __always_inline bool may_be_taken(const struct outcome *o, const struct span *open)
 {
 	bool second = open->key.seq & SECOND_STAGE;
@@ -46,7 +46,8 @@ static __always_inline bool may_be_taken(const struct outcome *o, const struct s
 	return !q || *(volatile __u64 *)&q->taken;
 }
 
-/* Looks after one span; true if it ended here, with a copy in open. */
+/* Sweeps one span. Returns true if the span ended here, with a copy in open. *timed_out is false if
+ * it was cut. */
 static __always_inline bool sweep_span(struct span *v, struct sweep_request *w,
 				       struct span *open, bool *timed_out)
 {
@@ -85,14 +86,14 @@ static __always_inline bool sweep_span(struct span *v, struct sweep_request *w,
 	return true;
 }
 
-/* A timed-out span moves to the hash map, where it is remembered for longer. */
+/* Moves a timed-out span to the hash map, which remembers it for longer. */
 static long sweep_recent(void *map, const __u32 *at, struct span *v, struct sweep_request *w)
 {
 	__u64 start_ns = *(volatile __u64 *)&v->start_ns;
 	struct span open;
 	bool timed_out;
 
-	if (!start_ns || start_ns & ENDED) /* most are: not worth a copy */
+	if (!start_ns || start_ns & ENDED) /* true of most places: skip them without a copy */
 		return 0;
 	if (!sweep_span(v, w, &open, &timed_out) || !timed_out)
 		return 0;
@@ -104,8 +105,8 @@ static long sweep_recent(void *map, const __u32 *at, struct span *v, struct swee
 	return 0;
 }
 
-static long sweep_other(void *map, const struct span_key *k, struct span *v,
-			struct sweep_request *w)
+static long sweep_hashed(void *map, const struct span_key *k, struct span *v,
+			 struct sweep_request *w)
 {
 	struct span_key key = *k;
 	struct outcome *o = bpf_map_lookup_elem(&outcomes, &v->outcome);
@@ -143,14 +144,14 @@ static long sweep_exit(void *map, const struct exit_key *k, __u64 *exit_ns,
 	return 0;
 }
 
-/* A queue that is empty, or whose process has exited, is deleted after so many ns: it may be
- * of use again soon. */
+/* A queue that is empty, or whose process has exited, is deleted only after this time, in ns: it
+ * may soon be used again. */
 #define QUEUE_IDLE 100000000
 
-/* Whether a queue is of no use any more: nothing is in it, or nothing that can end, or be
+/* Reports whether a queue can be deleted: it has no instances, or none that can end or that must be
  * remembered as timed out. */
-static __always_inline bool is_useless(const struct span_key *k, struct queue *q, __u64 ends,
-				       __u64 forget_ns)
+static __always_inline bool is_deletable(const struct span_key *k, struct queue *q, __u64 ends,
+					 __u64 forget_ns)
 {
 	__u64 used_ns = *(volatile __u64 *)&q->used_ns;
 	__u32 index = q->outcome;
@@ -169,7 +170,7 @@ static long sweep_queue(void *map, const struct span_key *k, struct queue *q,
 	__u64 ends = *(volatile __u64 *)&q->ends;
 	struct span_key key = *k;
 
-	if (is_closed(ends) || (is_useless(&key, q, ends, w->forget_ns) && close_queue(q, ends)))
+	if (is_closed(ends) || (is_deletable(&key, q, ends, w->forget_ns) && close_queue(q, ends)))
 		bpf_map_delete_elem(&queues, &key);
 	else
 		w->queues++;
@@ -189,9 +190,9 @@ static long sweep_watch(void *map, const struct process_key *k, struct watch *v,
 	return 0;
 }
 
-/* Whether there may be something in a map, as far as the last sweep and what has
- * arrived since tell. Notes what will have been seen. */
-static __always_inline bool may_have(struct arrivals *a)
+/* Reports whether a map may have entries: the last sweep kept some, or some were added since. Also
+ * marks those added as seen. */
+static __always_inline bool may_have_entries(struct arrivals *a)
 {
 	__u64 count = *(volatile __u64 *)&a->count;
 	bool may = a->left || count != a->seen;
@@ -200,7 +201,7 @@ static __always_inline bool may_have(struct arrivals *a)
 	return may;
 }
 
-/* Run by user space before it reads a window: ends what will not end by itself. */
+/* User space runs the sweep before it reads a window. */
 SEC("syscall")
 int sweep(struct sweep_request *ctx)
 {
@@ -214,20 +215,20 @@ int sweep(struct sweep_request *ctx)
 	if (!s || !e || !q || !p)
 		return 0;
 	w.open = w.open_pid = w.expired = w.exits = w.queues = w.watches = 0;
-	if (may_have(s)) {
-		bpf_for_each_map_elem(&spans, sweep_other, &w, 0);
+	if (may_have_entries(s)) {
+		bpf_for_each_map_elem(&spans, sweep_hashed, &w, 0);
 		s->left = w.open + w.expired;
 	}
 	bpf_for_each_map_elem(&recent, sweep_recent, &w, 0);
-	if (may_have(e)) {
+	if (may_have_entries(e)) {
 		bpf_for_each_map_elem(&exits, sweep_exit, &w, 0);
 		e->left = w.exits;
 	}
-	if (!w.skip && may_have(q)) {
+	if (!w.skip && may_have_entries(q)) {
 		bpf_for_each_map_elem(&queues, sweep_queue, &w, 0);
 		q->left = w.queues;
 	}
-	if (may_have(p)) {
+	if (may_have_entries(p)) {
 		bpf_for_each_map_elem(&watches, sweep_watch, &w, 0);
 		p->left = w.watches;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 
-/* Threads of the operating system, as the kernel knows them. */
+/* Threads of the operating system, as the kernel sees them. */
 
 #ifndef TASK_BPF_H
 #define TASK_BPF_H
@@ -9,19 +9,22 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
-/* What we need of the kernel's struct; where it is there the loader finds out. */
+/* The members of the kernel's struct that we need. The loader fills in their offsets. */
 struct task_struct {
 	int pid;
-	unsigned char on_cpu; /* 0 or 1: an int up to Linux 7.1, of which this is the first byte */
+	unsigned char on_cpu; /* 0 or 1; up to Linux 7.1 it is the first byte of an int */
 	unsigned int __state;
 	unsigned long jobctl;
+	unsigned long nvcsw;  /* how often the thread left a processor because it slept */
+	unsigned long nivcsw; /* how often it left a processor while it was runnable */
 	char comm[16];
 } __attribute__((preserve_access_index));
 
 enum thread_kind { THREAD_OTHER, THREAD_SCHEDULER, THREAD_DIRTY };
 
-/* Threads that run Erlang code are called 1_scheduler, 1_dirty_cpu_sch and
- * 1_dirty_io_sche up to OTP 25, and erts_sched_1, erts_dcpus_1 and erts_dios_1 since. */
+/* Returns the kind of a thread by its name. Threads that run Erlang code are called 1_scheduler,
+ * 1_dirty_cpu_sch and 1_dirty_io_sche up to OTP 25, and erts_sched_1, erts_dcpus_1 and erts_dios_1
+ * since. */
 static __always_inline enum thread_kind thread_kind(const char *comm)
 {
 	int at = 0;

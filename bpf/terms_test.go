@@ -14,8 +14,8 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// onEachTable runs a test on VMs of each release, with process tables of several sizes: since
-// OTP 26 the pid in a term depends on the size. The test gets further arguments of erl.
+// onEachTable runs a test on VMs of each release, with process tables of several sizes: since OTP
+// 26 the pid in a term depends on the size. It passes further arguments of erl to the test.
 func onEachTable(t *testing.T, test func(t *testing.T, otp erlang.OTP, args []string)) {
 	vmtest.OnEach(t, func(t *testing.T, otp erlang.OTP) {
 		sizes := []string{""}
@@ -32,11 +32,11 @@ func onEachTable(t *testing.T, test func(t *testing.T, otp erlang.OTP, args []st
 	})
 }
 
-// Processes are the same whether a probe tells them as text or a stand-in as a term.
+// Processes are the same, whether a probe reports them as text or a stand-in as a term.
 func TestPidsInTerms(t *testing.T) {
 	onEachTable(t, func(t *testing.T, otp erlang.OTP, args []string) {
 		const spawned = 2000
-		vm := vmtest.StartOn(t, otp, erlang.Options{Args: args})
+		vm := vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Probes, Args: args})
 		lifetime, run := builtin(t, "lifetime", bpf.GroupByPID), builtin(t, "run", bpf.GroupByPID)
 		c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{lifetime, run}, Window: int64(time.Second / 2)})
 		c.Observe(vm)
@@ -56,7 +56,7 @@ func TestPidsInTerms(t *testing.T) {
 			if n := lived[process].Successes; n != 1 {
 				t.Fatalf("%s lived %d times", pidText(process), n)
 			}
-			switch n := ran[process].Successes; n { // it gives way once, and ends
+			switch n := ran[process].Successes; n { // it yields once, and ends
 			case 0:
 				t.Fatalf("%s did not run", pidText(process))
 			case 1:
@@ -81,11 +81,11 @@ func pidText(process uint64) string {
 	return fmt.Sprintf("<%d.%d.%d>", process>>48, uint32(process), uint16(process>>32))
 }
 
-// Calls begin with a process as a term, go on with it as text, and end with it as a term.
+// Calls begin with a process as a term, continue with it as text, and end with it as a term.
 func TestCallsOnEachRelease(t *testing.T) {
 	onEachTable(t, func(t *testing.T, otp erlang.OTP, args []string) {
 		const n = 50
-		vm := vmtest.StartOn(t, otp, erlang.Options{Args: append([]string{"+C", "multi_time_warp"}, args...)})
+		vm := vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Probes, Args: append([]string{"+C", "multi_time_warp"}, args...)})
 		c, streamed := collected(t, vm, builtin(t, "call", bpf.GroupByPID))
 		var calls string
 		for range n {
@@ -102,10 +102,10 @@ func TestCallsOnEachRelease(t *testing.T) {
 	})
 }
 
-// A condition on a process that is a term chooses the one of this pid.
+// A condition on a process as a term selects the process with this pid.
 func TestTermConditions(t *testing.T) {
 	vmtest.OnEach(t, func(t *testing.T, otp erlang.OTP) {
-		vm := vmtest.StartOn(t, otp, erlang.Options{})
+		vm := vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Probes})
 		pids := newAnswer(t, vmtest.Eval(t, vm, `
 			[spawn(fun F() -> receive {From, go} -> From ! gone, F() end end) || _ <- lists:seq(1, 3)]`))
 		var outcomes []bpf.Outcome

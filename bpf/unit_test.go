@@ -16,8 +16,7 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// Labels are 1 + crc32(name) rem 950, as the wrapper computes them. The values
-// are those of erlang:crc32/1.
+// Labels are 1 + crc32(name) rem 950, as in the wrapper. The values come from erlang:crc32/1.
 func TestLabel(t *testing.T) {
 	for name, want := range map[string]uint32{
 		"":          1,                  // crc32 0
@@ -71,9 +70,9 @@ func TestLayoutRowsAreDisjoint(t *testing.T) {
 	})
 }
 
-// Whatever is taken from an arena and given back: regions never overlap, what is
-// free and what is taken is all there is, no two free regions touch, and there is
-// no room only where none is large enough.
+// After any sequence of takes and gives, regions of an arena never overlap, free and taken regions
+// together are the whole arena, no two free regions are adjacent, and take fails only if no free
+// region is large enough.
 func TestArena(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		whole := region{rapid.IntRange(0, 9).Draw(t, "first"), rapid.IntRange(1, 60).Draw(t, "size")}
@@ -120,8 +119,8 @@ func TestArena(t *testing.T) {
 	})
 }
 
-// Stripes are as many as processors, rounded up to a power of two, unless the
-// map would get too large: then fewer; and where one stripe is too large, none.
+// There are as many stripes as processors, rounded up to a power of two, or fewer if the map would
+// become too large. If one stripe is too large, there is an error.
 func TestLayoutStripes(t *testing.T) {
 	const gib = 1 << 30
 	large := func(share int) []Outcome { return []Outcome{{Bins: (gib/8/share-others-2)/(2*9) - columns}} }
@@ -165,12 +164,12 @@ func TestLayoutStripes(t *testing.T) {
 	}
 }
 
-// There are as many spare cells as cells that are used, or as discovery may need: at least
-// 2^17 of each stripe, at most 64 MiB in all, and no more than fit into 1 GiB.
+// There are as many spare cells as used ones, or as many as discovery may need: at least 2^17 in
+// each stripe, at most 64 MiB in total, and no more than fit into 1 GiB.
 func TestSpareCells(t *testing.T) {
 	const mib = 1 << 20 / 8 // cells
-	// Of one VM and those that find no slot, 7 cells, 2 for their hits, and 2*9 of each column
-	// and bin.
+	// For one VM and those without a slot: 7 cells, 2 for their hits, and 2*9 of each column and
+	// bin.
 	bins := func(cells int) int { return (cells-9)/18 - 16 }
 	for _, test := range []struct {
 		bins, slots, processors int
@@ -213,7 +212,7 @@ func TestSpareCells(t *testing.T) {
 	}
 }
 
-// What is wrong with options is said before the kernel is asked for anything.
+// Errors in options are returned before any call of the kernel.
 func TestOptionsCheck(t *testing.T) {
 	good := Outcome{Name: "a", DMax: 1, BinWidth: 1, Bins: 1}
 	with := func(change func(*Outcome)) []Outcome {
@@ -224,7 +223,7 @@ func TestOptionsCheck(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		options Options
-		want    string // "" where there is no error
+		want    string // "" for no error
 	}{
 		{"good", Options{Outcomes: []Outcome{good}, Start: 1, Window: 1}, ""},
 		{"no outcome", Options{Start: 1, Window: 1}, ""},
@@ -259,7 +258,7 @@ func TestOptionsCheck(t *testing.T) {
 	}
 }
 
-// onOneLabel returns n outcomes whose names fall on label 1.
+// onOneLabel returns n outcomes whose names have label 1.
 func onOneLabel(n int) []Outcome {
 	var outcomes []Outcome
 	for i := 0; len(outcomes) < n; i++ {
@@ -282,8 +281,8 @@ func memory(base usdt.Register, disp int64) usdt.Arg {
 	return usdt.Arg{Kind: usdt.ArgMemory, Size: 8, Base: base, Index: usdt.NoRegister, Disp: disp}
 }
 
-// Each kind of location becomes what the programs read, and what is missing or
-// not understood is unknown.
+// Each kind of location is converted to the programs' form, and missing or unsupported locations
+// are unknown.
 func TestKernelArguments(t *testing.T) {
 	const none = usdt.NoRegister
 	got := newBlockArguments([]usdt.Arg{
@@ -308,8 +307,7 @@ func TestKernelArguments(t *testing.T) {
 	}
 }
 
-// Whole words side by side behind one register are read in one block; others are
-// not.
+// Adjacent whole words at one register are read in one block, and others are not.
 func TestFindBlock(t *testing.T) {
 	type block struct {
 		Base  int8
@@ -361,8 +359,8 @@ func TestFindBlock(t *testing.T) {
 	}
 }
 
-// The arguments of a block are where they would be read alone, and the block is
-// no larger than the programs have room for.
+// The arguments of a block have the same places as if read separately, and the block is not larger
+// than the programs' room.
 func TestBlockIsWhereItsArgumentsAre(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		arg := rapid.Custom(func(t *rapid.T) usdt.Arg {
@@ -393,7 +391,7 @@ func TestBlockIsWhereItsArgumentsAre(t *testing.T) {
 	})
 }
 
-// record is a streamed instance as the programs write it.
+// record returns a streamed instance in the programs' form.
 func record(status uint32, class string) []byte {
 	var b []byte
 	for _, v := range []uint64{100, 250, 7, 6, 5} {
@@ -409,7 +407,7 @@ func record(status uint32, class string) []byte {
 	return b
 }
 
-// A record of the ring buffer is an instance, with a class where it is longer.
+// A record of the ring buffer is an instance. A longer record also has a class.
 func TestDecodeInstance(t *testing.T) {
 	want := Instance{Outcome: 3, PID: 42, Start: 100, End: 250, ID: 7, Parent: 6, Process: 5}
 	for _, test := range []struct {
@@ -439,7 +437,7 @@ func TestDecodeInstance(t *testing.T) {
 	}
 }
 
-// Whatever is in the ring buffer, decoding it gives an instance or an error.
+// Any content of the ring buffer is decoded to an instance or an error.
 func FuzzDecodeInstance(f *testing.F) {
 	f.Add(record(uint32(kernelColumnSUCCESSES), ""))
 	f.Add(record(uint32(kernelColumnFAILURES), "load"))

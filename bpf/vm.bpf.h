@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 
-/* Which Erlang VM this is: its OS pid, and the slot in which its counts are. */
+/* Erlang VMs, by OS pid. Each VM has a slot, which holds its counters. */
 
 #ifndef VM_BPF_H
 #define VM_BPF_H
@@ -8,14 +8,12 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
-/* The pid namespace whose pids user space knows; inode 0: the initial one. */
-const volatile __u64 pidns_dev;
-const volatile __u64 pidns_ino;
+#include "namespace.bpf.h"
 
-/* Slots there are. The one of this number is for VMs that found none free. */
+/* The number of slots. The slot with this number is for all VMs that found none free. */
 const volatile __u32 vm_slots = 1;
 
-/* The slot of each VM by its pid. A VM that has none yet takes a free one. */
+/* The slot of each VM by its pid. A new VM takes a free slot. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
@@ -25,21 +23,34 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
-	__uint(max_entries, 1); /* as many as there are slots; set when loading */
+	__uint(max_entries, 1); /* the number of slots; set when loading */
 	__type(value, __u32);
 } free_slots SEC(".maps");
 
-/* The VM in each slot by its pid, 0: none. User space maps it. */
+/* The VM in each slot: user << 32 | pid; 0: none. user is the real user id of the process when it
+ * took the slot, or NO_USER if that is unknown. User space maps it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* as many as there are slots; set when loading */
+	__uint(max_entries, 1); /* the number of slots; set when loading */
 	__type(key, __u32);
 	__type(value, __u64);
 } slot_pids SEC(".maps");
 
-/* pid << 32 | slot of VMs seen lately, at the low bits of their pid: a look-up
- * here costs a tenth of one in vms. */
+/* How often programs ran in VMs without a slot, by the user of the VM. If the map is full, the runs
+ * of further users are not counted here. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, __u64);
+} crowd_runs SEC(".maps");
+
+/* Stands for an unknown user: no user has this id. */
+#define NO_USER 0xffffffff
+
+/* A cache of vms: pid << 32 | slot, at the low bits of the pid. A look-up here costs a tenth of one
+ * in vms. */
 #define VM_CACHE 256
 
 struct {
@@ -49,30 +60,38 @@ struct {
 	__type(value, __u64);
 } vm_cache SEC(".maps");
 
-/* The pid of the VM as user space knows it; 0 where it knows none, because the VM
- * is outside its pid namespace: not one of those that it observes. */
-static __always_inline __u32 current_pid(void)
+/* Returns the user of a VM, or NO_USER if another process runs this program. Like count_crowd this
+ * is a global function: the verifier checks it once, not at each call. */
+__noinline __u32 user_of(__u32 pid)
 {
-	if (pidns_ino) {
-		struct bpf_pidns_info ns = {};
-
-		if (bpf_get_ns_current_pid_tgid(pidns_dev, pidns_ino, &ns, sizeof(ns)))
-			return 0;
-		return ns.tgid;
-	}
-	return bpf_get_current_pid_tgid() >> 32;
+	return current_pid() == pid ? (__u32)bpf_get_current_uid_gid() : NO_USER;
 }
 
-static __always_inline void set_slot_pid(__u32 slot, __u64 pid)
+/* Counts a run of a program in a VM without a slot. */
+__noinline int count_crowd(__u32 pid)
+{
+	__u32 user = user_of(pid);
+	__u64 *runs = bpf_map_lookup_elem(&crowd_runs, &user), none = 0;
+
+	if (!runs) {
+		bpf_map_update_elem(&crowd_runs, &user, &none, BPF_NOEXIST);
+		runs = bpf_map_lookup_elem(&crowd_runs, &user);
+	}
+	if (runs)
+		__sync_fetch_and_add(runs, 1);
+	return 0;
+}
+
+static __always_inline void set_slot_pid(__u32 slot, __u64 entry)
 {
 	__u64 *place = bpf_map_lookup_elem(&slot_pids, &slot);
 
 	if (place)
-		*(volatile __u64 *)place = pid;
+		*(volatile __u64 *)place = entry;
 }
 
-/* Two threads of a VM may ask at once for the first time: the one that comes
- * second gives its slot back. */
+/* Finds the slot of a VM, or takes a free one. If two threads of a VM do that at the same time, the
+ * second one gives its slot back. */
 static __noinline __u32 find_slot(__u32 pid)
 {
 	__u32 *known = bpf_map_lookup_elem(&vms, &pid);
@@ -82,7 +101,7 @@ static __noinline __u32 find_slot(__u32 pid)
 		return *known;
 	if (bpf_map_pop_elem(&free_slots, &slot))
 		return vm_slots;
-	set_slot_pid(slot, pid); /* before anything is counted there */
+	set_slot_pid(slot, (__u64)user_of(pid) << 32 | pid); /* before the first count */
 	if (!bpf_map_update_elem(&vms, &pid, &slot, BPF_NOEXIST))
 		return slot;
 	set_slot_pid(slot, 0);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 
-/* Which processes take part in open spans: those that started one and those that a
- * message led to from there, over a few hops. What happens to them, and to no others, is
- * logged. */
+/* Processes that take part in open spans: those that started a span, and those that messages led to
+ * from there, over a few hops. Programs log what happens to these processes, and to no others. */
 
 #ifndef WATCH_BPF_H
 #define WATCH_BPF_H
@@ -18,19 +17,21 @@
 #include "log.bpf.h"
 #include "open.bpf.h"
 
-/* Messages are followed over so many hops. */
+/* The largest number of messages, one after the other, that lead from the process that started a
+ * span to another that is watched. */
 #define MAX_HOPS 10
 
-/* A process that is watched, or was. It is watched as long as the span is open that led
- * to it; where several did, until some time after the deadline of the last of them. */
+/* A process that is or was watched. It is watched while the span that led to it is open. If several
+ * spans led to it, it is watched until some time after the last of their deadlines. */
 struct watch {
-	__u64 until_ns; /* 0: somebody is about to write the entry anew, or to delete it */
-	__u64 start_ns; /* of the span, the token of its place among the recent ones */
+	__u64 until_ns; /* 0: a thread is about to rewrite or delete the entry */
+	__u64 start_ns; /* start of the span, which identifies it in its place in recent */
 	__u64 since_ns;
-	__u64 left_ns;  /* when it last stopped running, 0: not since then */
-	__u64 ready_ns; /* since when it could run again, as far as is known; 0: it is not */
-	__u32 root;     /* 1 + place of the span among the recent ones, 0: it has none, or there are several */
-	__u32 hop;      /* 0: it started a span */
+	__u64 left_ns;  /* when it last stopped running; 0: not since since_ns */
+	__u64 ready_ns; /* since when it has been runnable, as far as is known; 0: it is not */
+	__u32 root;     /* 1 + place of the span in recent; 0: it is not there, or there are several
+			 * spans */
+	__u32 hop;      /* number of messages that led to the process; 0: it started a span */
 };
 
 /* By process and VM. */
@@ -42,13 +43,13 @@ struct {
 	__type(value, struct watch);
 } watches SEC(".maps");
 
-/* Until when some process of a VM may be watched, rounded up so that it is rarely written. */
+/* Until when any process of a VM may be watched, rounded up so that it rarely changes. */
 struct watching {
 	__u64 until_ns;
-	__u64 gaps; /* grows whenever nobody was watched for some time */
+	__u64 gaps; /* how often watching began again after a time without any watched process */
 };
 
-/* At the low bits of the VM's pid. Where two VMs share a place, more is done than need be. */
+/* At the low bits of the VM's pid. If two VMs share a place, programs do more than necessary. */
 #define WATCHINGS 256
 
 struct {
@@ -67,7 +68,7 @@ static __always_inline struct watching *watching_of(__u32 pid)
 	return bpf_map_lookup_elem(&watchings, &at);
 }
 
-/* Whether any process of a VM may be watched. Where not, programs have nothing to do. */
+/* Reports whether any process of a VM may be watched. If not, programs have nothing to do. */
 static __always_inline bool is_watching(__u32 pid, __u64 now)
 {
 	struct watching *all = watching_of(pid);
@@ -75,7 +76,8 @@ static __always_inline bool is_watching(__u32 pid, __u64 now)
 	return all && now < *(volatile __u64 *)&all->until_ns;
 }
 
-/* How often another thread may get in between: it writes what is as good then, or nearly. */
+/* Attempts to extend the time while other threads do the same. What they write is as good, or
+ * nearly. */
 #define WATCHING_TRIES 4
 
 static __always_inline void keep_watching(__u32 pid, __u64 now, __u64 until)
@@ -90,7 +92,7 @@ static __always_inline void keep_watching(__u32 pid, __u64 now, __u64 until)
 
 		if (old >= until)
 			return;
-		if (old <= now) /* before it is seen that somebody is watched */
+		if (old <= now) /* before any program sees that a process is watched */
 			__sync_fetch_and_add(&all->gaps, 1);
 		if (__sync_val_compare_and_swap(&all->until_ns, old, until) == old)
 			return;
@@ -111,7 +113,7 @@ static __always_inline bool is_watched(const struct watch *w, __u64 now)
 	return v && *(volatile __u64 *)&v->start_ns == w->start_ns;
 }
 
-/* The entry of a process that is watched, NULL where it is not. */
+/* Returns the entry of a process, or NULL if the process is not watched. */
 static __always_inline struct watch *find_watch(const struct process_key *k, __u64 now)
 {
 	struct watch *w = k->process ? bpf_map_lookup_elem(&watches, k) : NULL;
@@ -119,7 +121,7 @@ static __always_inline struct watch *find_watch(const struct process_key *k, __u
 	return w && is_watched(w, now) ? w : NULL;
 }
 
-/* What leads to a process: since_ns is the present. */
+/* Adds another reason to watch a process to its entry. by->since_ns is the present time. */
 static __always_inline void join_watch(struct watch *w, const struct watch *by)
 {
 	if (by->hop < w->hop)
@@ -128,12 +130,12 @@ static __always_inline void join_watch(struct watch *w, const struct watch *by)
 		return;
 	if (by->until_ns > w->until_ns)
 		*(volatile __u64 *)&w->until_ns = by->until_ns;
-	if (w->root) /* afterwards: until then it is watched for the other one's sake */
+	if (w->root) /* last: until until_ns was written, the span at root kept the process watched */
 		*(volatile __u32 *)&w->root = 0;
 }
 
-/* Takes an entry of before, of which a thread has seen that it is not watched: one at a
- * time gets it, and only if nobody has written it since. */
+/* Takes an entry that a thread has found to be unwatched. Only one thread succeeds, and only if
+ * nothing has written the entry since. */
 static __always_inline bool take_watch(struct watch *w, __u64 until)
 {
 	return until && __sync_val_compare_and_swap(&w->until_ns, until, 0) == until;
@@ -150,13 +152,14 @@ static __always_inline void renew_watch(struct watch *w, const struct watch *by)
 	__sync_lock_test_and_set(&w->until_ns, by->until_ns);
 }
 
-/* How often another thread may get in between before a process is left unwatched. */
+/* Attempts to write an entry while other threads do the same, before a process is left
+ * unwatched. */
 #define WATCH_TRIES 32
 
-/* Whether the process was watched before, or is now, or cannot be. */
+/* Whether a process was already watched, is watched from now on, or cannot be watched. */
 enum watched { WAS_WATCHED, NEWLY_WATCHED, NOT_WATCHED };
 
-/* Joins the entry of a process, or makes one. */
+/* Adds a reason to watch a process to its entry, or adds an entry. */
 static __always_inline enum watched put_watch(struct process_key *k, struct watch *by)
 {
 	for (int i = 0; i < WATCH_TRIES; i++) {
@@ -185,7 +188,7 @@ static __always_inline enum watched put_watch(struct process_key *k, struct watc
 	return NOT_WATCHED;
 }
 
-/* When it was last logged of a process that there was no room. */
+/* When the log last recorded that there was no room to watch a process. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);
@@ -193,11 +196,11 @@ struct {
 	__type(value, __u64);
 } unwatched SEC(".maps");
 
-/* So often it is at most. In ns. */
+/* The log records that for each process at most once in this time, in ns. */
 #define UNWATCHED_STEP 100000000
 
-/* Says that there is no room to watch a process. */
-static __always_inline void leave_unwatched(const struct process_key *k, __u64 now, __u64 other)
+/* Logs and counts that there is no room to watch a process. */
+static __always_inline void log_unwatched(const struct process_key *k, __u64 now, __u64 other)
 {
 	__u64 *last = bpf_map_lookup_elem(&unwatched, k);
 
@@ -208,8 +211,8 @@ static __always_inline void leave_unwatched(const struct process_key *k, __u64 n
 	log_plain(LOG_UNWATCHED, now, k->pid, k->process, other);
 }
 
-/* Has a process watched, because another one, or none, led to it. Not static, as
- * note_rank. */
+/* Watches a process because the process other led to it, or because it started a span; then other
+ * is 0. Not static, like note_rank. */
 __noinline int watch_process(struct process_key *k, struct watch *by, __u64 other)
 {
 	enum watched how;
@@ -218,12 +221,12 @@ __noinline int watch_process(struct process_key *k, struct watch *by, __u64 othe
 		return 0;
 	how = put_watch(k, by);
 	if (how == NOT_WATCHED) {
-		leave_unwatched(k, by->since_ns, other);
+		log_unwatched(k, by->since_ns, other);
 		return 0;
 	}
 	keep_watching(k->pid, by->since_ns, by->until_ns);
 	if (how == NEWLY_WATCHED) {
-		bpf_map_delete_elem(&unwatched, k); /* the next time it is news */
+		bpf_map_delete_elem(&unwatched, k); /* so that a lack of room is logged again */
 		log_plain(LOG_WATCH, by->since_ns, k->pid, k->process, other);
 	}
 	return 0;

@@ -3,6 +3,7 @@ package bpf
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -12,52 +13,51 @@ import (
 	"github.com/beamscope/beamscope/internal/monotonic"
 )
 
-// remember is for how long a timed-out span is remembered, so that a late end
-// is known as one. After that it counts as an orphan.
+// remember is how long a timed-out span is remembered, so that a late end is recognized. After that
+// an end counts as an orphan.
 const remember = time.Minute
 
-// queuePeriod is how often queues are swept at most, as there may be many: it makes room for
-// those of other processes.
+// queuePeriod is the minimum interval between sweeps of queues, which may be many. A sweep makes
+// room for queues of other processes.
 const queuePeriod = time.Second
 
-// Counters are what the programs counted of one outcome. They only concern the
-// VM and the window that they are of.
+// Counters are the counts of one outcome in one VM and one window.
 type Counters struct {
 	Starts, Ends                  uint64 // events, wherever the other end of the instance is
 	Successes, Failures, Timeouts uint64 // instances that ended
-	Orphans                       uint64 // ends without a start that we know of
+	Orphans                       uint64 // ends without a known start
 	Lates                         uint64 // ends of instances that had ended before
 	ReadErrors                    uint64 // events lost: an argument could not be read
 	MapFull                       uint64 // starts lost: no room among the open spans
 	RingFull                      uint64 // instances not streamed, though counted
-	Cut                           uint64 // instances given up: of what the outcome was before it changed, or of no known end
-	ExitsLost                     uint64 // process exits that were not noted: their spans time out
-	Dropped                       uint64 // events that are not of the outcome, as they do not satisfy its rule
-	Inferred                      uint64 // instances of which start and end were paired by their order
-	Unpaired                      uint64 // instances of which the end is not known, as another start overtook it
-	Amount                        uint64 // sum of what the ends of successes told
+	Cut                           uint64 // instances that were given up: their outcome changed, or their end is unknown
+	ExitsLost                     uint64 // process exits that were not recorded: their spans time out
+	Dropped                       uint64 // events that do not satisfy the outcome's rule
+	Inferred                      uint64 // instances whose start and end were paired by their order
+	Unpaired                      uint64 // instances with an unknown end, because another start replaced them
+	Amount                        uint64 // sum of the amounts in the ends of successes
 }
 
 // Counts are the counters of one outcome of one VM in one window.
 type Counts struct {
 	Outcome int // number of the outcome's name, see [Collector.Outcome]
-	PID     int // of the VM; 0 for all the VMs that found no slot together
+	PID     int // of the VM; 0 for all VMs without a slot together
 	Counters
-	Bins   []uint64 // delays of successes: as many as the outcome has
+	Bins   []uint64 // delays of successes, by bin of the outcome
 	Groups []Group  // of an outcome that is grouped, in no order
 
-	// Stray is what happened since the last read and belongs to a window that
-	// had been read already, or to one so far ahead of the reader that it had
-	// no room yet. The reader was too slow, and these instances are lost.
+	// Stray are the counts since the last read that belong to a window that had already been read,
+	// or to one so far ahead of the reader that it had no room yet. The reader was too slow, and
+	// these instances are lost.
 	Stray Counters
 }
 
-// Hits are how often programs ran, and how often in a way that costs more or less than at a
-// probe.
+// Hits contains the number of runs of programs, and the numbers of those that cost more or less
+// than at a probe.
 type Hits struct {
 	All     uint64
-	Returns uint64 // where a function returned: the kernel comes in twice
-	Stepped uint64 // at instructions that the kernel has to single-step
+	Returns uint64 // at the return of a function, where the kernel intervenes twice
+	Stepped uint64 // at instructions that the kernel must single-step
 	Traced  uint64 // at tracepoints of the kernel, which cost the VM nothing but the program
 }
 
@@ -68,17 +68,17 @@ func (h Hits) Add(o Hits) Hits {
 
 // Others are counts that belong to no outcome.
 type Others struct {
-	Hits    Hits   // runs of the programs, whatever became of them
+	Hits    Hits   // runs of the programs, with any result
 	Foreign uint64 // events on our labels that the wrapper's version 1 did not send
 
-	// Starts that discovery made nothing of: those whose name could not be read or is
-	// no name of an outcome, and those of names that came when a great many had.
+	// Starts that discovery could not use: Nameless have a name that could not be read or is
+	// invalid, Unnoted came when there were too many names.
 	Nameless, Unnoted uint64
 
-	Unwatched uint64 // processes that take part in a span to be explained and found no room among the others
+	Unwatched uint64 // processes of spans to be explained that could not be tracked for lack of space
 }
 
-// Swept says what a sweep left among the spans.
+// Swept describes the spans that are left after a sweep.
 type Swept struct {
 	Open    int // spans that may still end
 	Expired int // timed-out spans that are remembered
@@ -102,7 +102,7 @@ func (c *Collector) Sweep(until int64) (Swept, error) {
 	return swept, err
 }
 
-// OpenSpans returns how many spans of a VM may still end.
+// OpenSpans returns the number of spans of a VM that may still end.
 func (c *Collector) OpenSpans(pid int) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,8 +130,8 @@ func (c *Collector) runSweep(req *kernelSweepRequest) (Swept, error) {
 	return Swept{Open: int(req.Open), Expired: int(req.Expired)}, nil
 }
 
-// Outcome returns the number that the outcomes of this ID, see [Outcome.ID], have in
-// counts and instances. Those of the first plan are numbered from 0.
+// Outcome returns the number that outcomes with this ID have in counts and instances, see
+// [Outcome.ID]. The outcomes of the first plan are numbered from 0.
 func (c *Collector) Outcome(id string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -160,10 +160,9 @@ func (c *Collector) Streams() bool {
 	return slices.ContainsFunc(c.entries, func(e entry) bool { return e.outcome.Stream != StreamNone })
 }
 
-// Read returns the counts of window number n of every outcome of its plan and
-// every VM that was seen and had its slot for all of the window, and gives the window's room to
-// a later one. Windows are
-// read in order, each once, when they are over and swept. What is returned holds
+// Read returns the counts of window number n, for every outcome of its plan and every VM that was
+// seen and had its slot during the whole window. It frees the window's room for a later one. The
+// caller reads each window once, in order, after it has ended and was swept. The result is valid
 // until the next call that returns counts.
 func (c *Collector) Read(n uint64) ([]Counts, Others, error) {
 	c.mu.Lock()
@@ -197,8 +196,8 @@ func (c *Collector) Read(n uint64) ([]Counts, Others, error) {
 	return c.counts, others, err
 }
 
-// readReplaced adds what ended in window n of entries that had been replaced when
-// it began, to what was read of those that replace them.
+// readReplaced adds the counts of entries that had been replaced before window n began, to those of
+// the entries that replace them.
 func (c *Collector) readReplaced(n uint64) {
 	from, _ := c.windowOf(n)
 	for i := range c.entries {
@@ -222,16 +221,15 @@ func (c *Collector) readReplaced(n uint64) {
 	}
 }
 
-// Skip gives up the windows from the oldest that is not read to n, without n:
-// the reader comes so late that they had no room for all that happened. What they
-// hold all the same is returned as if it were stray, which is loss.
+// Skip gives up the windows from the oldest unread one up to but excluding n: the reader is so late
+// that they had no room for all events. It returns their counts as stray, which is loss.
 func (c *Collector) Skip(n uint64) ([]Counts, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return nil, ErrClosed
 	}
-	// First the clock, so that nothing more goes into the rows that are given up.
+	// The clock comes first, so that nothing more is counted in the rows that are given up.
 	from := c.oldest
 	atomic.StoreUint64(&c.memory.clock.Oldest, n)
 	c.readAll(func(i, slot int) (lost Counters) {
@@ -241,7 +239,7 @@ func (c *Collector) Skip(n uint64) ([]Counts, error) {
 		}
 		return lost
 	})
-	// What has ended is freed with the next read, when spans of it will be swept.
+	// Ended entries are freed at the next read, when their spans will be swept.
 	err := c.advance(n)
 	for m := from; m < min(n, from+windows); m++ {
 		row := int(m % windows)
@@ -251,7 +249,7 @@ func (c *Collector) Skip(n uint64) ([]Counts, error) {
 	return c.counts, err
 }
 
-// Stray returns what was stray since the last Read or Stray, and nothing else.
+// Stray returns the stray counts since the last Read or Stray.
 func (c *Collector) Stray() ([]Counts, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -274,14 +272,33 @@ func (c *Collector) readAll(read func(i, slot int) Counters) {
 	}
 }
 
-// vmIn returns the VM in a slot. The slot of the VMs that found none is there from
-// when a VM may have missed.
+// vmIn returns the VM in a slot. The slot of VMs without one exists from the time when a VM may
+// have missed a slot.
 func (c *Collector) vmIn(slot int) (pid int, ok bool) {
 	if slot == c.opts.VMs {
 		return 0, c.isCrowded()
 	}
-	pid = int(atomic.LoadUint64(&c.memory.slotPIDs[slot]))
+	pid, _ = c.inSlot(slot)
 	return pid, pid != 0
+}
+
+// noUser is the user of VMs with an unknown user: NO_USER of vm.bpf.h.
+const noUser = math.MaxUint32
+
+// inSlot returns the VM in a slot, or 0 for none, and its user, or [NoUser] if unknown.
+func (c *Collector) inSlot(slot int) (pid, user int) {
+	entry := atomic.LoadUint64(&c.memory.slotPIDs[slot])
+	return int(uint32(entry)), userID(uint32(entry >> 32))
+}
+
+// NoUser is the user of VMs with an unknown user.
+const NoUser = -1
+
+func userID(id uint32) int {
+	if id == noUser {
+		return NoUser
+	}
+	return int(id)
 }
 
 // isCrowded reports whether all slots are taken, or were at some time.
@@ -290,8 +307,8 @@ func (c *Collector) isCrowded() bool {
 	return c.crowded
 }
 
-// readRow returns what was added to a row since it was last read. The bins hold
-// until it is read again.
+// readRow returns the increments of a row since the last read. The bins are valid until the next
+// read of the row.
 func (c *Collector) readRow(i, slot, row int) (Counters, []uint64) {
 	e := &c.entries[i]
 	if e.bins[slot] == nil {
@@ -310,15 +327,14 @@ func (c *Collector) row(i, slot, row int) int {
 	return c.layout.row(c.entries[i].cells, c.entries[i].outcome.Bins, slot, row)
 }
 
-// readColumns returns what was added to the columns of a row since they were last
-// read.
+// readColumns returns the increments of a row's columns since the last read.
 func (c *Collector) readColumns(i, slot, row int) Counters {
 	var cells [columns]uint64
 	c.readCells(cells[:], c.row(i, slot, row))
 	return counters(&cells)
 }
 
-// readCells stores what was added to cells since they were last read.
+// readCells stores the increments of cells since the last read.
 func (c *Collector) readCells(added []uint64, first int) {
 	c.sum(added, first)
 	before := c.read[first : first+len(added)]
@@ -327,7 +343,7 @@ func (c *Collector) readCells(added []uint64, first int) {
 	}
 }
 
-// sum stores the sums of cells over all stripes. The programs go on counting.
+// sum stores the sums of cells over all stripes. The programs continue counting.
 func (c *Collector) sum(sums []uint64, first int) {
 	clear(sums)
 	for stripe := range c.layout.stripes {
@@ -338,7 +354,7 @@ func (c *Collector) sum(sums []uint64, first int) {
 	}
 }
 
-// clearWorst forgets the worst instances in a row that was read.
+// clearWorst clears the worst instances in a row that was read.
 func (c *Collector) clearWorst(row int) {
 	for i := row; i < len(c.memory.worsts); i += windows {
 		c.memory.worsts[i] = kernelWorst{}
@@ -407,6 +423,12 @@ func (c *Collector) readOthers() Others {
 		if pid, ok := c.vmIn(slot); ok && n > 0 {
 			c.vmHits[pid] += n
 		}
+		if pid, user := c.userIn(slot); pid != 0 && n > 0 {
+			c.userHits[user] += n
+		}
+	}
+	if runs[c.opts.VMs] > 0 {
+		c.readCrowd()
 	}
 	c.meet(c.isCrowded() && runs[c.opts.VMs] > 0)
 	return Others{
@@ -424,8 +446,8 @@ func (c *Collector) readOthers() Others {
 	}
 }
 
-// VMHits returns how often programs ran in each VM, by its pid, in the windows that were read
-// since it was last called; in those that are not told apart, together, by 0.
+// VMHits returns the number of runs of programs in each VM, by its pid, in the windows that were
+// read since the last call. The pid 0 stands for all VMs without a slot.
 func (c *Collector) VMHits() map[int]uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -434,9 +456,42 @@ func (c *Collector) VMHits() map[int]uint64 {
 	return hits
 }
 
-// Forget gives the slot of a VM that has ended to a later one. Call it when the
-// last window that can concern the VM was read: its end, and dMax of every
-// outcome, are past.
+// userIn returns the VM in a slot and its user. The VM is 0 in the slot of the VMs without one.
+func (c *Collector) userIn(slot int) (pid, user int) {
+	if slot == c.opts.VMs {
+		return 0, NoUser
+	}
+	return c.inSlot(slot)
+}
+
+// readCrowd adds the runs of programs in VMs without slots to the hits of their users.
+func (c *Collector) readCrowd() {
+	if c.maps.CrowdRuns == nil { // only in tests
+		return
+	}
+	var user uint32
+	var runs uint64
+	for all := c.maps.CrowdRuns.Iterate(); all.Next(&user, &runs); {
+		if n := runs - c.crowdRuns[user]; n > 0 {
+			c.userHits[userID(user)] += n
+			c.crowdRuns[user] = runs
+		}
+	}
+}
+
+// UserHits returns the number of runs of programs in the VMs of each user, in the same windows as
+// [Collector.VMHits]. The key is the number of the user in the first user namespace. VMs that have
+// ended or had no slot are included. [NoUser] stands for VMs whose user is not known.
+func (c *Collector) UserHits() map[int]uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	hits := c.userHits
+	c.userHits = make(map[int]uint64)
+	return hits
+}
+
+// Forget frees the slot of a VM that has ended. Call it when the last window that can concern the
+// VM was read: when dMax of every outcome has passed since its end.
 func (c *Collector) Forget(pid int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -449,12 +504,12 @@ func (c *Collector) Forget(pid int) error {
 	if err := forgetCached(c.maps.TermCache, pid); err != nil {
 		return err
 	}
-	c.isCrowded() // or nobody would know that it was
+	c.isCrowded() // otherwise it would be unknown that it was
 	c.disinherit(pid)
 	var slot uint32
 	err := c.maps.Vms.LookupAndDelete(uint32(pid), &slot)
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
-		return nil // it never did anything
+		return nil // it never had an event
 	}
 	if err != nil {
 		return fmt.Errorf("forget VM %d: %w", pid, err)
@@ -474,7 +529,7 @@ func (c *Collector) Forget(pid int) error {
 // pid.bpf.h.
 const vmCache = 256
 
-// forgetCached clears what a cache of the programs has of a VM.
+// forgetCached clears the entries of a VM in a cache of the programs.
 func forgetCached(cache *ebpf.Map, pid int) error {
 	at := uint32(pid % vmCache)
 	var entry uint64

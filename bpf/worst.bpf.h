@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 
-/* Which instances are streamed. Where only the worst of a window are wanted, the
- * programs keep the ranks of the worst so far, and an instance that ranks below
- * them all cannot be among the worst. So none of the worst is missed, and of a
- * flood in no particular order few are streamed: the more there were, the more
- * rarely comes one that is worse than most. */
+/* Decides which instances are streamed. If only the worst of a window are wanted, the programs keep
+ * the ranks of the worst so far. An instance that ranks below all of these cannot be among the
+ * worst, so none of the worst is missed. If many instances come in random order, few are streamed:
+ * the more there were, the rarer is an instance that is worse than most. */
 
 #ifndef WORST_BPF_H
 #define WORST_BPF_H
@@ -17,17 +16,17 @@
 #include "count.bpf.h"
 #include "open.bpf.h"
 
-/* Instances of an outcome, VM and window of which it is known that they are all
- * streamed; a power of two. */
+/* The number of worst instances of an outcome, VM and window that are certainly all streamed; a
+ * power of two. */
 #define MAX_WORST 16
 
-/* The ranks of the worst so far of an outcome, a VM and a window. */
+/* The ranks of the worst instances so far, for an outcome, a VM and a window. */
 struct worst {
-	__u64 floor; /* the least of them */
+	__u64 floor; /* the lowest of ranks */
 	__u64 ranks[MAX_WORST];
 };
 
-/* By outcome, then slot, then row. User space clears what it has read. */
+/* By outcome, then slot, then row. User space clears the entries that it has read. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -49,13 +48,13 @@ static __always_inline __u64 rank_of(__u32 status, __u64 delay)
 	return rank;
 }
 
-/* How often another thread may get in between before the instance is streamed
- * without having been noted, which does no harm. */
+/* Attempts to note a rank while other threads do the same. If all fail, the instance is streamed
+ * without being noted, which does no harm. */
 #define NOTE_TRIES 4
 
-/* Notes a rank if it is among the worst so far, and says whether it is. Of equal
- * ones the first count. Not static: so the verifier looks at it once by itself, and
- * not along each way that leads here. */
+/* Notes a rank if it is among the worst so far, and reports whether it is. Of equal ranks, the
+ * first ones count. Not static: the verifier checks a global function once, and not at each
+ * call. */
 __noinline int note_rank(__u32 at, __u64 rank)
 {
 	struct worst *w = bpf_map_lookup_elem(&worsts, &at);
@@ -88,8 +87,8 @@ __noinline int note_rank(__u32 at, __u64 rank)
 	return true;
 }
 
-/* Whether an instance of an outcome that is streamed is to be sent. What ends
- * when its outcome is another already is not an instance. */
+/* Reports whether to stream an instance of an outcome with STREAM. An instance that ends after its
+ * outcome has changed does not count. */
 static __always_inline bool is_wanted(const struct outcome *o, const struct span *v, __u32 row,
 				      __u32 status, __u64 end_ns)
 {

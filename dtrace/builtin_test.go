@@ -10,7 +10,7 @@ func TestBuiltins(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, b := range Builtins() {
 		if seen[b.Name] || b.Name == "" {
-			t.Errorf("%q is there twice", b.Name)
+			t.Errorf("%q is listed twice", b.Name)
 		}
 		seen[b.Name] = true
 		if err := b.Rule.Validate(); err != nil {
@@ -21,7 +21,7 @@ func TestBuiltins(t *testing.T) {
 		}
 		for _, text := range []string{b.Starts, b.Ends, b.Blind, b.Cost} {
 			if !strings.HasSuffix(text, ".") || strings.Contains(text, "  ") {
-				t.Errorf("%s: %q is no sentence", b.Name, text)
+				t.Errorf("%s: %q is not a sentence", b.Name, text)
 			}
 		}
 		if got, ok := LookupBuiltin(b.Name); !ok || got.Name != b.Name {

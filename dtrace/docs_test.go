@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -13,11 +14,11 @@ import (
 	"github.com/beamscope/beamscope/dtrace"
 )
 
-// docs is the documentation of expressions and built-in outcomes.
+// docs is the page that documents expressions and built-in outcomes.
 const docs = "../docs/probes.md"
 
-// The documentation of the built-in outcomes is that of the code. With UPDATE_GOLDEN
-// set it is written.
+// The documentation of the built-in outcomes matches the code. With UPDATE_GOLDEN set, the test
+// writes it.
 func TestBuiltinDocs(t *testing.T) {
 	const begin, end = "<!-- The built-in outcomes as the code has them. -->\n", "<!-- End of the built-in outcomes. -->\n"
 	text, err := os.ReadFile(docs)
@@ -39,6 +40,70 @@ func TestBuiltinDocs(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", docs, diff)
 	}
+}
+
+// The documentation of the builds without probes matches the code. With UPDATE_GOLDEN set, the test
+// writes it.
+func TestBuildDocs(t *testing.T) {
+	const page = "../docs/vm-outcomes.md"
+	const begin, end = "<!-- The builds as the code has them. -->\n", "<!-- End of the builds. -->\n"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), begin)
+	got, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s has no place for the builds", page)
+	}
+	want := buildDocs()
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(page, []byte(before+begin+want+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", page, diff)
+	}
+}
+
+func buildDocs() string {
+	var b strings.Builder
+	all := dtrace.Builds()
+	for i, build := range all {
+		fmt.Fprintf(&b, "%s, build ID `%s`", build.Package, build.ID)
+		if i+1 < len(all) && slices.EqualFunc(build.Places, all[i+1].Places, samePlace) {
+			b.WriteString(", and\n") // the next build has the same table
+			continue
+		}
+		b.WriteString(":\n\n| event | at | differs from the probe |\n|---|---|---|\n")
+		for _, p := range dtrace.Catalogue() {
+			var at []string
+			for _, place := range build.Places {
+				if where := placeText(place); (place.Probe == p.Name || place.Other == p.Name) && !slices.Contains(at, where) {
+					at = append(at, where)
+				}
+			}
+			if len(at) > 0 {
+				fmt.Fprintf(&b, "| `%s` | %s | %s |\n", p.DTraceName(), strings.Join(at, ", "), p.StandIn.Doc)
+			}
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// samePlace reports whether two places look the same in the documentation.
+func samePlace(p, q dtrace.Place) bool {
+	return p.Probe == q.Probe && p.Other == q.Other && placeText(p) == placeText(q)
+}
+
+func placeText(p dtrace.Place) string {
+	if p.Return {
+		return "return of `" + p.Function + "`"
+	}
+	return "`" + p.Function + "`"
 }
 
 func builtinDocs() string {
@@ -93,7 +158,7 @@ func pairing(r dtrace.Rule) string {
 	return r.Pairing.String()
 }
 
-// fold breaks a list item into lines.
+// fold wraps a list item.
 func fold(text string) string {
 	const columns = 118
 	var b strings.Builder
@@ -115,7 +180,7 @@ func fold(text string) string {
 	return b.String() + "\n"
 }
 
-// Every expression in the documentation is one, and those that it calls wrong are.
+// Every expression in the documentation is valid, and each example of an error is an error.
 func TestExpressionDocs(t *testing.T) {
 	text, err := os.ReadFile(docs)
 	if err != nil {

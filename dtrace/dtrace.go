@@ -1,14 +1,13 @@
-// Package dtrace knows the probes of the Erlang VM's USDT provider, which is
-// called erlang: their names, their arguments, and what becomes of them in a VM
-// that compiles just in time.
+// Package dtrace contains the probes of the Erlang VM's USDT provider, which is called erlang:
+// their names, their arguments, and whether they fire in a VM that compiles just in time.
 //
-// What it says was measured on the [Releases] of OTP for x86-64 unless it says
-// otherwise. Where nothing was measured the state is [StateUnknown]: the executable
-// at hand tells which probes it has, but only a trace tells which of them ever fire.
+// Unless it says otherwise, the facts were measured on the [Releases] of OTP for x86-64. A state
+// that was not measured is [StateUnknown]: the executable shows which probes it has, but only a
+// trace shows which of them fire.
 //
-// Attaching to a probe makes the VM run code of its own that prepares the probe's
-// arguments, and that code can have faults. So the catalogue says for each release which
-// probes are harmless, and all others are refused.
+// Attaching to a probe makes the VM run additional code that prepares the probe's arguments, and
+// that code can have faults. So the catalogue lists the harmless probes for each release, and all
+// others are refused.
 package dtrace
 
 import (
@@ -27,45 +26,59 @@ type Probe struct {
 	// probes have in common.
 	Name string
 
-	// Family is how many probes the entry stands for: Name followed by 0 to
-	// Family-1, which all have the same arguments. It is 0 for a single probe.
+	// Family is the number of probes that the entry stands for: Name followed by 0 to Family-1,
+	// which all have the same arguments. It is 0 for a single probe.
 	Family int
 
 	Args   []Arg  // in their order
 	State  State  // in a VM that compiles just in time
-	Hot    Heat   // how often it fires while somebody is attached
+	Hot    Heat   // its rate while a tracer is attached
 	Doc    string // when it fires, a sentence
-	Hazard string // what attaching can do to the VM beyond what hits cost, where it is not harmless; "" where nothing is known
+	Hazard string // harm that attaching does to the VM, in addition to the cost of hits; "" if none is known
 
-	// Harmless are the releases of Erlang/OTP on which the probe may be attached to: it
-	// was, while a VM did what it tells of, and the VM came to no harm. Other releases are
+	// Harmless are the releases of Erlang/OTP on which it is safe to attach to the probe: a test
+	// attached to it while a VM caused its events, and the VM came to no harm. Other releases are
 	// refused, see [Probe.Refusal].
 	Harmless []int
 
-	// Subject is the name of the argument that is the process which does what the
-	// probe tells, "" where there is none.
+	// Subject is the name of the argument with the process that the event is about, "" if there is
+	// none.
 	Subject string
 
-	// Trace says which messages of erlang:trace/3 tell the same, "" where none does.
+	// Trace is the message of erlang:trace/3 for the same event, "" if there is none.
 	Trace string
 
-	// Function is set where the provider has no such probe, and a function that the
-	// VM's executable exports stands in for it.
+	// StandIn describes the events if functions of a [Build] stand in for the probe.
+	StandIn StandIn
+
+	// NoStandIn is the reason why no function can stand in for the probe; "" if one may, or if none
+	// was searched.
+	NoStandIn string
+
+	// Function is set if the provider has no such probe, and a function that the VM's executable
+	// exports stands in for it.
 	Function *Function
 }
 
-// A Function is a place in an exported function of the VM where a probe would be. Those
-// of the VMs that were looked at begin, behind endbr64 where they have it, with an
-// instruction that the kernel emulates: others have to be single-stepped, which takes ten
-// times as long or more.
+// A StandIn describes the differences between the events of functions and those of the probe that
+// they stand in for.
+type StandIn struct {
+	Where Condition // that an event at the functions has to satisfy, nil for none
+	Doc   string    // the differences, sentences; "" for none
+}
+
+// A Function is a place in an exported function of the VM that stands in for a probe. In all VMs for
+// x86-64 that were examined, the function begins with an instruction that the kernel emulates, after
+// endbr64 if it has that. The kernel single-steps other instructions, which takes ten times as long
+// or more there. In VMs for arm64 the kernel single-steps the first instruction.
 type Function struct {
 	Symbol  string
 	Renamed map[int]string // other symbols, by the first release of Erlang/OTP that has them
-	Return  bool           // where it returns, and not where it is entered
-	Params  []Param        // where the arguments of the probe are, in their order
+	Return  bool           // the place is the return of the function, not its entry
+	Params  []Param        // places of the probe's arguments, in order
 }
 
-// SymbolOn returns what the function is called on a release of Erlang/OTP.
+// SymbolOn returns the name of the function on a release of Erlang/OTP.
 func (f Function) SymbolOn(release int) string {
 	symbol, since := f.Symbol, 0
 	for from, name := range f.Renamed {
@@ -90,12 +103,11 @@ func (p Probe) DTraceName() string { return Hyphened(p.Name) }
 type Arg struct {
 	Name string
 	Type Type
-	Doc  string // what the name and the type leave open; may be empty
+	Doc  string // facts that the name and the type do not show; may be empty
 }
 
-// Type says what an argument is. Up to [Reason] they are C strings, which the
-// VM cuts silently to the size of a buffer, mostly 256 bytes. The others are
-// integers.
+// Type is the type of an argument. The types up to [Reason] are C strings, which the VM cuts
+// silently to the size of a buffer, mostly 256 bytes. The others are integers.
 type Type uint8
 
 // The types of arguments.
@@ -128,7 +140,7 @@ func (t Type) Unit() string {
 	return ""
 }
 
-// State says what becomes of a probe in a VM that compiles just in time.
+// State describes whether and where a probe fires in a VM with a JIT compiler.
 type State uint8
 
 // The states of probes.
@@ -145,8 +157,8 @@ func (s State) String() string {
 	return name(s, "unknown", "alive", "dirty only", "dead", "absent")
 }
 
-// Heat says how often a probe fires in a busy system. It is a rule of thumb,
-// for what a system does is its own affair.
+// Heat is the rate at which a probe fires in a busy system. It is a rule of thumb, because systems
+// differ.
 type Heat uint8
 
 // The heats of probes.
@@ -172,10 +184,11 @@ func name[T ~uint8](value T, words ...string) string {
 }
 
 // UserTrace is the name of the family of probes that Erlang code fires with
-// dyntrace:pn/1 to pn/9: user_trace__n0 to user_trace__n950.
+// dyntrace:pn/1 to pn/9: user_trace__n0 to user_trace__n950. In a [Build], a place with this name
+// stands in for all of them.
 const UserTrace = "user_trace__n"
 
-// userTraces is how many probes are in that family.
+// userTraces is the number of probes in that family.
 const userTraces = 951
 
 // UserTraceNumber returns the number of a probe of the family [UserTrace], from 0
@@ -198,9 +211,8 @@ func Hyphened(name string) string { return strings.ReplaceAll(name, "__", "-") }
 // Underscored returns a probe's name as executables have it: "process__spawn".
 func Underscored(name string) string { return strings.ReplaceAll(name, "-", "__") }
 
-// Catalogue returns every probe that the provider declares and those that functions
-// stand in for, by name, with a single entry for the family [UserTrace]. The slice is
-// the caller's.
+// Catalogue returns every probe that the provider declares, and those that functions stand in for,
+// by name. The family [UserTrace] has a single entry. The caller may change the slice.
 func Catalogue() []Probe {
 	probes := slices.Concat(parts()...)
 	for i := range probes {
@@ -210,20 +222,19 @@ func Catalogue() []Probe {
 	return probes
 }
 
-// parts returns the parts of the catalogue, as they are written.
+// parts returns the parts of the catalogue as they are written in the source.
 func parts() [][]Probe {
 	return [][]Probe{messages(), memory(), functions(), processes(), standIns(), distribution(), ports(), drivers(), user()}
 }
 
-// complete returns an entry as it was written with what goes without saying, and with
-// arguments of its own.
+// complete returns an entry with default values added, and with its own copy of the arguments.
 func (p Probe) complete() Probe {
 	p.Args = slices.Clone(p.Args) // some are shared
 	if p.Harmless == nil && p.Hazard == "" && p.State != Absent {
 		p.Harmless = Releases()
 	}
 	if p.Subject == "" && p.Args[0].Type == PID {
-		p.Subject = p.Args[0].Name // who does something comes first, with few exceptions
+		p.Subject = p.Args[0].Name // the process that acts is the first argument, with few exceptions
 	}
 	return p
 }

@@ -62,7 +62,7 @@ func TestCatalogue(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, p := range Catalogue() {
 		if seen[p.Name] {
-			t.Errorf("%s is there twice", p.Name)
+			t.Errorf("%s is listed twice", p.Name)
 		}
 		seen[p.Name] = true
 		if p.Name != Underscored(p.DTraceName()) || strings.Contains(p.DTraceName(), "__") {
@@ -92,7 +92,7 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// What acts, and what erlang:trace/3 calls it.
+// The subject is the process that acts; Trace is the event's name in erlang:trace/3.
 func TestSubjectAndTrace(t *testing.T) {
 	for name, want := range map[string][2]string{
 		"message-send":           {"sender", "{trace, Pid, send, Msg, To}"},
@@ -125,7 +125,7 @@ func TestSubjectAndTrace(t *testing.T) {
 	}
 }
 
-func TestCatalogueIsTheCallers(t *testing.T) {
+func TestCatalogueIsCopied(t *testing.T) {
 	want := Catalogue()
 	got := Catalogue()
 	for i := range got {
@@ -160,9 +160,9 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// The catalogue has every probe of the VM's executable, with as many arguments,
-// and no more than it has but those that it calls absent. The functions that stand in
-// for others can be attached to.
+// The catalogue contains every probe of the VM's executable, with the same number of arguments. It
+// contains no others except those marked as absent. The functions that stand in for probes can be
+// attached to.
 func TestRealVM(t *testing.T) {
 	path := vmExecutable(t)
 	f, err := usdt.Open(path)
@@ -197,9 +197,8 @@ func TestRealVM(t *testing.T) {
 	}
 }
 
-// checkFunction checks that the executable exports the function of a stand-in and, where
-// its entry is meant, that the kernel emulates its first instruction: one byte that
-// pushes a register.
+// checkFunction checks that the executable exports the function of a stand-in. If its entry is
+// used, the kernel must emulate the first instruction: one byte that pushes a register.
 func checkFunction(t *testing.T, path string, f *usdt.File, p Probe) {
 	t.Helper()
 	_, offset, err := f.Symbol(p.Function.Symbol)
@@ -219,13 +218,13 @@ func checkFunction(t *testing.T, path string, f *usdt.File, p Probe) {
 	if _, err := text.ReadAt(first[:], int64(offset)); err != nil {
 		t.Fatal(err)
 	}
-	const push = 0x50 // with the number of the register in the lowest three bits
+	const push = 0x50 // plus the number of the register in the lowest three bits
 	if first[0]&^7 != push {
 		t.Errorf("%s: %s begins with %#x, which is no push", p.Name, p.Function.Symbol, first[0])
 	}
 }
 
-// members returns the names of the probes that an entry stands for.
+// members returns the names of the probes of an entry.
 func members(p Probe) []string {
 	if p.Family == 0 {
 		return []string{p.Name}
@@ -237,7 +236,7 @@ func members(p Probe) []string {
 	return names
 }
 
-// vmExecutable returns the executable of the VM with probes that tests are run on.
+// vmExecutable returns the executable of the VM with probes that the tests use.
 func vmExecutable(t *testing.T) string {
 	t.Helper()
 	otp, err := erlang.FindOTP(t.Context())

@@ -8,23 +8,23 @@ import (
 	"unicode/utf8"
 )
 
-// An Expr says which events are meant: any of these. It is never empty.
+// An Expr selects events: any of these. It is never empty.
 type Expr []Event
 
 // An Event is the firing of a probe, with arguments that satisfy a condition.
 type Event struct {
 	Probe Probe
-	Where Condition // nil: whatever its arguments are
+	Where Condition // nil: no condition
 }
 
-// A Condition is a test of arguments, or made of other conditions: a [Test], [All],
-// [Any] or [Not].
+// A Condition is a test of an argument, or a combination of conditions: a [Test], [All], [Any] or
+// [Not].
 type Condition interface{ condition() }
 
 // All is a condition that is satisfied where each of these is. It is not empty.
 type All []Condition
 
-// Any is a condition that is satisfied where one of these is. It is not empty.
+// Any is satisfied if at least one of its conditions is. It is not empty.
 type Any []Condition
 
 // Not is a condition that is satisfied where another is not.
@@ -36,7 +36,7 @@ type Test struct {
 	Arg    int // index among the arguments of the probe
 	Op     Op
 	Text   string // for arguments that are text, which have only Equal and Unequal
-	Prefix bool   // Text is what the argument begins with
+	Prefix bool   // Text is the beginning of the argument
 	Number int64  // for integers
 }
 
@@ -61,8 +61,8 @@ const (
 // String returns the comparison as it is written in expressions: = != < <= > >=.
 func (o Op) String() string { return name(o, "=", "!=", "<", "<=", ">", ">=") }
 
-// MaxTests is how many tests the condition of an event has at most, and MaxText how
-// many bytes the text of one: the programs in the kernel have room for so much.
+// MaxTests is the largest number of tests in the condition of an event, and MaxText the largest
+// number of bytes in the text of a test. The programs in the kernel have no room for more.
 const (
 	MaxTests = 16
 	MaxText  = 127
@@ -108,7 +108,7 @@ func joined(p Probe, conditions []Condition, word string) string {
 	return strings.Join(texts, word)
 }
 
-// operandText is for a condition within another.
+// operandText is conditionText for a condition within another one.
 func operandText(p Probe, c Condition) string {
 	switch c.(type) {
 	case All, Any:
@@ -128,7 +128,7 @@ func (t Test) literal(of Type) string {
 	return `"` + text + `"`
 }
 
-// A SyntaxError says where an expression is wrong, and what would be right.
+// A SyntaxError contains the place of an error in an expression, and what was expected.
 type SyntaxError struct {
 	Text    string // the expression
 	Offset  int    // in bytes, of the character that is wrong
@@ -142,8 +142,7 @@ func (e *SyntaxError) Error() string {
 	return e.Message + "\n" + oneLine(e.Text) + "\n" + strings.Repeat(" ", utf8.RuneCountInString(before)) + "^"
 }
 
-// oneLine returns a text with a space in place of each character that would move the
-// cursor by more or less than one column.
+// oneLine replaces each character that would move the cursor by other than one column by a space.
 func oneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// probe returns a probe that exists.
+// probe returns the probe with a name.
 func probe(t interface{ Fatalf(string, ...any) }, name string) Probe {
 	p, ok := Lookup(name)
 	if !ok {
@@ -26,7 +26,7 @@ func TestParseExpr(t *testing.T) {
 	for _, test := range []struct {
 		text  string
 		want  Expr
-		again string // how it is written in the end; "": as it was
+		again string // canonical text; "" if it equals the input
 	}{
 		{"message-send", where(nil), ""},
 		{"message__send", where(nil), "message-send"},
@@ -34,7 +34,7 @@ func TestParseExpr(t *testing.T) {
 		{"gc_minor-start or gc_major__start", Expr{{Probe: probe(t, "gc_minor__start")}, {Probe: probe(t, "gc_major__start")}}, "gc_minor-start or gc_major-start"},
 		{"message-send or message-send", Expr{{Probe: send}, {Probe: send}}, ""},
 		{"process-out[reductions>=4000]", Expr{{probe(t, "process__out"), Test{Arg: 1, Op: GreaterEqual, Number: 4000}}}, ""},
-		{"process-scheduled", Expr{{Probe: probe(t, "process__scheduled")}}, ""}, // of dirty schedulers only
+		{"process-scheduled", Expr{{Probe: probe(t, "process__scheduled")}}, ""}, // fires only on dirty schedulers
 
 		{"message-send[size=1]", where(Test{Arg: size, Number: 1}), ""},
 		{"message-send [ size == 1 ]", where(Test{Arg: size, Number: 1}), "message-send[size=1]"},
@@ -104,7 +104,7 @@ func TestParseExprErrors(t *testing.T) {
 	crowd := "message-send" + strings.Repeat(" or process-exit", maxEvents)
 	long := `process-exit[reason="` + strings.Repeat("x", MaxText+1) + `"]`
 	for _, test := range []struct {
-		text, marked, message string // marked: what the error points at, and all that follows
+		text, marked, message string // marked: the text from the marked position on
 	}{
 		{"", "", "here must be the name of a probe, such as message-receive"},
 		{"  ", "", "here must be the name of a probe, such as message-receive"},
@@ -194,7 +194,7 @@ process-exit[reason="ü" and pid=self]
 	}
 }
 
-// An expression is what its text says.
+// The text of an expression is canonical.
 func TestExprText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := drawExpr(t)
@@ -227,7 +227,7 @@ func drawExpr(t *rapid.T) Expr {
 	return expr
 }
 
-// drawCondition draws a condition of up to some depth and number of tests.
+// drawCondition draws a condition with a maximum depth and number of tests.
 func drawCondition(t *rapid.T, p Probe, depth, tests int) Condition {
 	kind := rapid.IntRange(0, 3).Draw(t, "kind")
 	if depth == 0 || tests < 3 {
@@ -262,7 +262,7 @@ func drawTest(t *rapid.T, p Probe) Test {
 	}
 	test.Op = rapid.SampledFrom([]Op{Equal, Unequal}).Draw(t, "op")
 	test.Prefix = rapid.Bool().Draw(t, "prefix")
-	texts := map[Type][2]string{ // whole ones, and such that begin them
+	texts := map[Type][2]string{ // complete texts, and prefixes
 		PID:  {`<\d{1,4}\.\d{1,4}\.\d>|#Port<0\.\d{1,3}>`, `<(\d{1,4}(\.\d{0,4})?)?|#Port<`},
 		Port: {`#Port<0\.\d{1,5}>`, `#Po|#Port<0\.\d{0,5}`},
 		MFA:  {`[a-z][a-zA-Z0-9_@]{0,9}:('[^'\\\pC]{0,9}'|[a-z]{1,9})/\d{1,3}`, `[a-z]{1,9}:?|m:f/\d?|'[^'\\\pC]{0,9}`},
@@ -279,7 +279,8 @@ func drawTest(t *rapid.T, p Probe) Test {
 	return test
 }
 
-// Whatever is parsed is parsed again from its own text, and what is not is pointed at.
+// The text of a parsed expression is parsed as the same expression. An error points at a position
+// of the text.
 func FuzzParseExpr(f *testing.F) {
 	for _, seed := range []string{
 		"message-send", "gc_minor-start or gc_major__start", "x", "message-send[", `message-send[receiver="<0.*"]`,

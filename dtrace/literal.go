@@ -11,7 +11,7 @@ import (
 	"github.com/beamscope/beamscope/internal/modname"
 )
 
-// literal reads the constant that an argument is compared with.
+// literal reads the constant of a comparison.
 func (p *parser) literal(arg Arg) (Test, error) {
 	p.skip()
 	if arg.Type.IsText() {
@@ -28,8 +28,7 @@ func (p *parser) literal(arg Arg) (Test, error) {
 	return Test{Number: number}, nil
 }
 
-// bare returns what comes next up to a space, a parenthesis or a bracket, and goes
-// past it.
+// bare reads the text up to a space, a parenthesis or a bracket.
 func (p *parser) bare() string {
 	rest := p.text[p.pos:]
 	if end := strings.IndexAny(rest, " \t\r\n()[]"); end >= 0 {
@@ -65,8 +64,8 @@ func parseInteger(text string) (int64, error) {
 	return 0, fmt.Errorf("%s", forms)
 }
 
-// textLiteral reads the text that an argument is compared with: in double quotes, or
-// without them where it is a process, a port or a function.
+// textLiteral reads the text of a comparison: in double quotes, or without them if it is a process,
+// a port or a function.
 func (p *parser) textLiteral(arg Arg) (Test, error) {
 	start := p.pos
 	var test Test
@@ -97,8 +96,7 @@ func (p *parser) textLiteral(arg Arg) (Test, error) {
 	return test, nil
 }
 
-// quoted reads a text in double quotes. A star at its end means that it is what other
-// texts begin with.
+// quoted reads a text in double quotes. A star at its end makes it a prefix.
 func (p *parser) quoted() (Test, error) {
 	var text strings.Builder
 	start := p.pos
@@ -129,11 +127,10 @@ func (p *parser) quoted() (Test, error) {
 	return Test{}, p.fail(start, "the text has no closing double quote")
 }
 
-// hasForm reports whether texts of a type have a form of their own, by which they are
-// known without quotes.
+// hasForm reports whether texts of a type have a form that is recognized without quotes.
 func hasForm(t Type) bool { return t == PID || t == Port || t == MFA }
 
-// forms says how texts of a type that has forms are written.
+// forms returns examples of the forms of a type that has forms.
 func forms(t Type) string {
 	switch t {
 	case PID:
@@ -144,21 +141,21 @@ func forms(t Type) string {
 	return `lists:seq/2, or the beginning of one, as in "lists:*"`
 }
 
-// admits reports whether an argument of the type can be a text, or can begin with it.
+// admits reports whether an argument of the type can equal a text, or begin with it.
 func (t Type) admits(text string, prefix bool) bool {
 	switch t {
-	case PID: // ports act in place of processes, and names stand for those of other nodes
+	case PID: // some events have ports in place of processes, and names in place of remote processes
 		return strings.HasPrefix(text, "{") || hasShape(text, "<d.d.d>", prefix) || Port.admits(text, prefix)
 	case Port:
 		return hasShape(text, "#Port<d.d>", prefix)
-	case MFA: // "<exiting>" and "<unknown/0x1234>" stand for functions that are not to be had
+	case MFA: // "<exiting>" and "<unknown/0x1234>" appear in place of unavailable functions
 		return strings.HasPrefix(text, "<") || isMFA(text, prefix)
 	}
 	return true
 }
 
-// hasShape reports whether a text is as a shape says, or can be the beginning of such
-// a one. In shapes d stands for digits, and each other character for itself.
+// hasShape reports whether a text matches a shape, or can be the beginning of a match. In shapes, d
+// matches digits, and each other character matches itself.
 func hasShape(text, shape string, prefix bool) bool {
 	for i := range len(shape) {
 		if text == "" {
@@ -176,8 +173,7 @@ func hasShape(text, shape string, prefix bool) bool {
 	return text == ""
 }
 
-// isMFA reports whether a text is a function as Erlang writes it, or can be the
-// beginning of one.
+// isMFA reports whether a text is a function in Erlang's notation, or can be the beginning of one.
 func isMFA(text string, prefix bool) bool {
 	for _, end := range []string{":", "/"} {
 		rest, ok := afterAtom(text)
@@ -192,8 +188,8 @@ func isMFA(text string, prefix bool) bool {
 	return text == "" && prefix || text != "" && strings.Trim(text, "0123456789") == ""
 }
 
-// afterAtom returns what follows the atom with which a text begins. An atom may be
-// incomplete at the end of the text.
+// afterAtom returns the rest of a text after the atom at its beginning. An atom may be incomplete
+// at the end of the text.
 func afterAtom(text string) (rest string, ok bool) {
 	if text == "" {
 		return "", true
@@ -213,7 +209,8 @@ func afterAtom(text string) (rest string, ok bool) {
 	return "", true
 }
 
-// afterQuoted returns what follows a quoted atom, without its opening quote.
+// afterQuoted returns the rest of a text after a quoted atom. The text begins after the opening
+// quote.
 func afterQuoted(text string) string {
 	for i := 0; i < len(text); i++ {
 		switch text[i] {

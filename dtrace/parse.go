@@ -34,34 +34,34 @@ func ParseExpr(text string) (Expr, error) {
 	}
 }
 
-// maxEvents is how many events an expression may have.
+// maxEvents is the maximum number of events in an expression.
 const maxEvents = 16
 
-// maxDepth is how deep conditions may be nested. It bounds the stack of the parser.
+// maxDepth is the maximum nesting depth of conditions. It limits the parser's stack.
 const maxDepth = 32
 
 // A parser reads an expression by recursive descent.
 type parser struct {
 	text  string
-	pos   int   // of what comes next
-	probe Probe // whose condition is being read
-	tests int   // in that condition
-	depth int   // of nesting in it
+	pos   int   // current position
+	probe Probe // probe of the current condition
+	tests int   // number of tests in that condition
+	depth int   // current nesting depth in it
 }
 
-// fail returns the error that something is wrong at an offset.
+// fail returns an error at an offset.
 func (p *parser) fail(offset int, format string, args ...any) error {
 	return &SyntaxError{Text: p.text, Offset: offset, Message: fmt.Sprintf(format, args...)}
 }
 
-// skip goes on to what is no space.
+// skip skips white space.
 func (p *parser) skip() {
 	for p.pos < len(p.text) && strings.IndexByte(" \t\r\n", p.text[p.pos]) >= 0 {
 		p.pos++
 	}
 }
 
-// accept goes past a token if it comes next, after spaces.
+// accept skips spaces, and then a token if it comes next.
 func (p *parser) accept(token string) bool {
 	p.skip()
 	if !strings.HasPrefix(p.text[p.pos:], token) {
@@ -71,8 +71,8 @@ func (p *parser) accept(token string) bool {
 	return true
 }
 
-// word returns the letters, digits and underscores that come next, after spaces, and
-// hyphens among them where these are wanted. It does not go past them.
+// word skips spaces, and returns the following letters, digits and underscores, and hyphens if they
+// are allowed. It does not skip these.
 func (p *parser) word(hyphens bool) string {
 	p.skip()
 	end := p.pos
@@ -88,7 +88,7 @@ func isAlphanumeric(c byte) bool { return isDigit(c) || 'a' <= c && c <= 'z' || 
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// keyword goes past a word if it comes next.
+// keyword skips a word if it comes next.
 func (p *parser) keyword(word string) bool {
 	return p.word(true) == word && p.accept(word)
 }
@@ -120,7 +120,7 @@ func (p *parser) event() (Event, error) {
 	return Event{Probe: probe, Where: where}, nil
 }
 
-// any reads conditions joined by "or".
+// any parses conditions joined by "or".
 func (p *parser) any() (Condition, error) {
 	conditions, err := p.list("or", p.all)
 	if len(conditions) == 1 {
@@ -129,7 +129,7 @@ func (p *parser) any() (Condition, error) {
 	return Any(conditions), err
 }
 
-// all reads conditions joined by "and", which binds closer than "or".
+// all parses conditions joined by "and", which binds more tightly than "or".
 func (p *parser) all() (Condition, error) {
 	conditions, err := p.list("and", p.unary)
 	if len(conditions) == 1 {
@@ -152,7 +152,7 @@ func (p *parser) list(word string, read func() (Condition, error)) ([]Condition,
 	}
 }
 
-// unary reads a test, or a condition in parentheses, either with "not" before it.
+// unary parses a test or a condition in parentheses, either preceded by "not" or not.
 func (p *parser) unary() (Condition, error) {
 	p.skip()
 	start := p.pos
@@ -198,7 +198,7 @@ func (p *parser) test() (Condition, error) {
 	return test, err
 }
 
-// op reads a comparison that the argument has.
+// op parses a comparison that is valid for the argument.
 func (p *parser) op(arg Arg) (Op, error) {
 	op, ok := p.anyOp()
 	if !ok {
@@ -222,7 +222,7 @@ func (p *parser) anyOp() (Op, bool) {
 	return 0, false
 }
 
-// comparisons returns those that arguments of a type have.
+// comparisons returns the comparisons that are valid for a type.
 func comparisons(t Type) string {
 	if t.IsText() {
 		return "= !="
@@ -239,7 +239,7 @@ func argumentList(p Probe) string {
 	return strings.Join(list, ", ")
 }
 
-// unknownProbe says which probes have names like one that does not exist.
+// unknownProbe returns the message for a probe that does not exist, with similar names.
 func unknownProbe(name string) string {
 	if strings.HasPrefix(name, userTraceStem) {
 		return spansInstead
@@ -251,12 +251,12 @@ func unknownProbe(name string) string {
 	return message + ": beamscope probes lists them"
 }
 
-// userTraceStem is what the names of all probes begin with that Erlang code fires.
+// userTraceStem is the common prefix of the probes that Erlang code fires.
 const userTraceStem = "user_trace"
 
 const spansInstead = "user_trace probes carry spans: an outcome of theirs has span: and the name of the span"
 
-// refusal says why nobody should wait for a probe, "" if there is no reason.
+// refusal returns why a probe never fires or must not be used, or "".
 func refusal(p Probe) string {
 	name := p.DTraceName()
 	switch {
@@ -272,8 +272,8 @@ func refusal(p Probe) string {
 	return ""
 }
 
-// nearestProbes returns the names of up to three usable probes that are most like one
-// that does not exist, the most like first.
+// nearestProbes returns up to three usable probes with names similar to an unknown one, the most
+// similar first.
 func nearestProbes(name string) []string {
 	const most = 3
 	type candidate struct {
@@ -290,7 +290,7 @@ func nearestProbes(name string) []string {
 	slices.SortStableFunc(near, func(a, b candidate) int { return a.distance - b.distance })
 	var names []string
 	for _, c := range near[:min(most, len(near))] {
-		if c.distance > near[0].distance+1 { // a much better one is meant
+		if c.distance > near[0].distance+1 { // worse than the best by more than one
 			break
 		}
 		names = append(names, c.name)
@@ -298,7 +298,7 @@ func nearestProbes(name string) []string {
 	return names
 }
 
-// hasWords reports whether a probe's name has all the words of another.
+// hasWords reports whether a probe's name contains all the words of another one.
 func hasWords(probe, name string) bool {
 	separator := func(r rune) bool { return r == '-' || r == '_' }
 	words := strings.FieldsFunc(probe, separator)
@@ -306,15 +306,15 @@ func hasWords(probe, name string) bool {
 	return len(wanted) > 0 && !slices.ContainsFunc(wanted, func(w string) bool { return !slices.Contains(words, w) })
 }
 
-// plain returns a name in lower case and without what separates its words.
+// plain returns a name in lower case without separators.
 func plain(name string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(name))
 }
 
-// distance returns how many bytes have to be inserted, deleted or replaced to make one
-// text of another.
+// distance returns the number of bytes to insert, delete or replace to turn one text into the other
+// (Levenshtein).
 func distance(a, b string) int {
-	row := make([]int, len(b)+1) // from the beginning of a to those of b
+	row := make([]int, len(b)+1) // distances of a's beginning from the beginnings of b
 	for j := range row {
 		row[j] = j
 	}

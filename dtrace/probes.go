@@ -1,8 +1,8 @@
 package dtrace
 
-// The functions below return the catalogue by subject, made anew by each call so
-// that nobody can change it for others. What arguments are called is theirs: the
-// declarations of the VM name some of them differently, and some wrongly.
+// The functions below return the catalogue by subject. Each call makes a new copy, which callers
+// can change. The names of arguments are beamscope's own: in the VM's declarations some are
+// different, and some are wrong.
 
 func messages() []Probe {
 	size := Arg{"size", Words, "without off-heap binaries; 4294967295 where the VM does not know, for messages from other nodes"}
@@ -12,7 +12,11 @@ func messages() []Probe {
 	return []Probe{
 		{
 			Name: "message__send", State: Alive, Hot: Hot,
-			Args:  append([]Arg{{"sender", PID, "cut to 64 bytes"}, {"receiver", PID, "a name where that was sent to; cut to 64 bytes"}, size}, token...),
+			Args: append([]Arg{{"sender", PID, "cut to 64 bytes"}, {"receiver", PID, "a name where that was sent to; cut to 64 bytes"}, size}, token...),
+			StandIn: StandIn{
+				Where: Test{Arg: 0, Text: "<0.", Prefix: true},
+				Doc:   "It reports messages from a process of this node to a living process, at the moment when the VM puts the message into the receiver's outer queue. It reports neither the size nor the token. If the VM puts several messages there at once, it reports only the last.",
+			},
 			Doc:   "A message is sent. It stays silent for alias replies, such as those of gen_server:call with a timeout, for messages with priority, which there are since OTP 28, for timers and for the output of ports.",
 			Trace: "{trace, Pid, send, Msg, To}",
 		},
@@ -24,18 +28,19 @@ func messages() []Probe {
 		},
 		{
 			Name: "message__queued", State: Alive, Hot: Hot, Args: received,
-			Doc:   "A receiver fetches a message from its outer queue. The time since message__send is the wake-up delay, that until message__receive the wait in the mailbox.",
-			Trace: "{trace, Pid, 'receive', Msg}",
+			StandIn: StandIn{Doc: "It reports a message when the VM puts it into the receiver's outer queue, because the VM calls no function for each message that a receiver fetches. So no time passes between message-send and message-queued, and the time until message-receive contains the wake-up delay. It does not report messages to an alias, nor 'DOWN' and 'EXIT' messages. It reports neither the size, nor the length of the queue, nor the token. If the VM puts several messages there at once, it reports only the last."},
+			Doc:     "A receiver fetches a message from its outer queue. The time since message__send is the wake-up delay, that until message__receive the wait in the mailbox.",
+			Trace:   "{trace, Pid, 'receive', Msg}",
 		},
 		{
 			Name: "message__receive", State: Alive, Hot: Hot, Args: received,
-			Doc: "A process takes a message out of its mailbox.",
+			Doc:     "A process takes a message out of its mailbox.",
+			StandIn: StandIn{Doc: "It reports neither the size, nor the length of the queue, nor the token."},
 		},
 	}
 }
 
-// tokenLabel and tokenSerial are the names of the arguments that tell a seq_trace token
-// from others.
+// tokenLabel and tokenSerial are the names of the arguments that identify a seq_trace token.
 const (
 	tokenLabel  = "label"
 	tokenSerial = "cur"
@@ -50,17 +55,20 @@ func seqToken() []Arg {
 	}
 }
 
+// collectionEnd describes how the end of a collection differs if functions stand in for the probes.
+const collectionEnd = "If a collection has freed memory, or the process is killed because its heap is too large, the end does not say whether the collection was minor or major. Its start does."
+
 func memory() []Probe {
 	need := []Arg{{"pid", PID, ""}, {"need", Words, "wanted on the heap"}}
 	reclaimed := []Arg{{"pid", PID, ""}, {"reclaimed", Words, ""}}
 	resized := []Arg{{"pid", PID, ""}, {"old", Words, "size of the heap before"}, {"new", Words, "size of the heap after"}}
 	return []Probe{
-		{Name: "copy__struct", State: Alive, Hot: VeryHot, Args: []Arg{{"size", Words, ""}}, Doc: "A term is copied; it does not say whose."},
+		{Name: "copy__struct", State: Alive, Hot: VeryHot, Args: []Arg{{"size", Words, ""}}, Doc: "A term is copied. The probe does not name the process."},
 		{Name: "copy__object", State: Alive, Hot: Rare, Args: []Arg{{"pid", PID, "to which it is copied"}, {"size", Words, ""}}, Doc: "A term is copied to a process, in OTP 25 for match specifications and tracers only."},
 		{Name: "gc_minor__start", State: Alive, Hot: Moderate, Args: need, Doc: "A minor garbage collection starts. It ends on the same thread.", Trace: "{trace, Pid, gc_minor_start, Info}"},
-		{Name: "gc_minor__end", State: Alive, Hot: Moderate, Args: reclaimed, Doc: "A minor garbage collection ends. One for which the old heap has no room does nothing, and a major one follows.", Trace: "{trace, Pid, gc_minor_end, Info}"},
+		{Name: "gc_minor__end", State: Alive, Hot: Moderate, Args: reclaimed, Doc: "A minor garbage collection ends. One for which the old heap has no room does nothing, and a major one follows.", Trace: "{trace, Pid, gc_minor_end, Info}", StandIn: StandIn{Doc: collectionEnd}},
 		{Name: "gc_major__start", State: Alive, Hot: Moderate, Args: need, Doc: "A major garbage collection starts. It ends on the same thread.", Trace: "{trace, Pid, gc_major_start, Info}"},
-		{Name: "gc_major__end", State: Alive, Hot: Moderate, Args: reclaimed, Doc: "A major garbage collection ends.", Trace: "{trace, Pid, gc_major_end, Info}"},
+		{Name: "gc_major__end", State: Alive, Hot: Moderate, Args: reclaimed, Doc: "A major garbage collection ends.", Trace: "{trace, Pid, gc_major_end, Info}", StandIn: StandIn{Doc: collectionEnd}},
 		{Name: "process__heap_grow", State: Alive, Hot: Moderate, Args: resized, Doc: "The heap of a process grows."},
 		{Name: "process__heap_shrink", State: Alive, Hot: Moderate, Args: resized, Doc: "The heap of a process shrinks."},
 	}
@@ -80,8 +88,8 @@ func functions() []Probe {
 		{Name: "function__return", State: Absent, Args: deep, Doc: "A function returns.", Trace: "{trace, Pid, return_from, MFA, Result}"},
 		{Name: "bif__entry", State: Absent, Args: call, Doc: "A built-in function is called.", Trace: "{trace, Pid, call, MFA}"},
 		{Name: "bif__return", State: Absent, Args: call, Doc: "A built-in function returns.", Trace: "{trace, Pid, return_from, MFA, Result}"},
-		{Name: "nif__entry", State: DirtyOnly, Hot: Moderate, Args: call, Doc: "A dirty NIF is called, such as those of prim_file: file input and output are seen by it.", Trace: "{trace, Pid, call, MFA}"},
-		{Name: "nif__return", State: DirtyOnly, Hot: Moderate, Args: []Arg{call[0], {"mfa", MFA, "not what returns, but what the process goes on with: erts_internal:dirty_nif_finalizer/1 or, after an exception, dirty_nif_exception/1"}}, Doc: "A dirty NIF returns, on the thread that it was called on.", Trace: "{trace, Pid, return_from, MFA, Result}"},
+		{Name: "nif__entry", State: DirtyOnly, Hot: Moderate, Args: call, Doc: "A dirty NIF is called. File input and output show here, because the NIFs of prim_file are dirty.", Trace: "{trace, Pid, call, MFA}"},
+		{Name: "nif__return", State: DirtyOnly, Hot: Moderate, Args: []Arg{call[0], {"mfa", MFA, "not the function that returns, but the one with which the process goes on: erts_internal:dirty_nif_finalizer/1 or, after an exception, dirty_nif_exception/1"}}, Doc: "A dirty NIF returns, on the thread that it was called on.", StandIn: StandIn{Doc: "It also reports functions whose process was killed meanwhile. It does not report the process."}, Trace: "{trace, Pid, return_from, MFA, Result}"},
 	}
 }
 
@@ -89,15 +97,15 @@ func processes() []Probe {
 	pid := Arg{"pid", PID, ""}
 	reason := Arg{"reason", Reason, ""}
 	return []Probe{
-		{Name: "process__spawn", State: Alive, Hot: Moderate, Args: []Arg{{"pid", PID, "of the new process"}, {"mfa", MFA, "erlang:apply/2 for a fun"}}, Doc: "A process is spawned; it does not say by whom.", Trace: "{trace, Pid, spawned, Parent, MFA}"},
-		{Name: "process__exit", State: Alive, Hot: Moderate, Args: []Arg{pid, reason}, Doc: "A process exits.", Trace: "{trace, Pid, exit, Reason}"},
+		{Name: "process__spawn", State: Alive, Hot: Moderate, Args: []Arg{{"pid", PID, "of the new process"}, {"mfa", MFA, "erlang:apply/2 for a fun"}}, Doc: "A process is spawned. The probe does not report its parent.", StandIn: StandIn{Doc: "It reports a process before the process can run."}, Trace: "{trace, Pid, spawned, Parent, MFA}"},
+		{Name: "process__exit", State: Alive, Hot: Moderate, Args: []Arg{pid, reason}, Doc: "A process exits.", StandIn: StandIn{Doc: "It does not report the reason."}, Trace: "{trace, Pid, exit, Reason}"},
 		{Name: "process__exit_signal", State: Alive, Hot: Moderate, Args: []Arg{{"sender", PID, ""}, {"receiver", PID, ""}, reason}, Doc: "An exit signal reaches a local process."},
 		{
 			Name: "process__exit_signal__remote", State: Alive, Hot: Rare,
 			Args: append([]Arg{{"sender", PID, ""}, {"node", Node, "of the receiver"}, {"receiver", PID, ""}, reason}, seqToken()...),
 			Doc:  "An exit signal is sent to a process of another node.",
 		},
-		{Name: "process__scheduled", State: DirtyOnly, Hot: Moderate, Args: []Arg{pid, {"mfa", MFA, "where it goes on"}}, Doc: "A dirty scheduler starts to run a process. The others do not tell, so there are no run times to be had from it.", Trace: "{trace, Pid, in, MFA}"},
+		{Name: "process__scheduled", State: DirtyOnly, Hot: Moderate, Args: []Arg{pid, {"mfa", MFA, "where it goes on"}}, Doc: "A dirty scheduler starts to run a process. Ordinary schedulers do not fire it, so it gives no run times.", Trace: "{trace, Pid, in, MFA}"},
 		{Name: "process__unscheduled", State: Alive, Hot: Hot, Args: []Arg{pid}, Doc: "A scheduler of any kind stops running a process.", Trace: "{trace, Pid, out, MFA}"},
 		{Name: "process__hibernate", State: Alive, Hot: Moderate, Args: []Arg{pid, {"mfa", MFA, "where it goes on"}}, Doc: "A process hibernates. Since OTP 28 it stays silent for erlang:hibernate/0, by which gen_server and others hibernate."},
 		{
@@ -109,8 +117,8 @@ func processes() []Probe {
 	}
 }
 
-// standIns are the probes that the provider lacks and exported functions stand in for.
-// Where the functions have their arguments was read in the sources of OTP 25, 27 and 29.
+// standIns returns the probes that the provider lacks and for which exported functions stand in.
+// The places of the functions' arguments come from the sources of OTP 25, 27 and 29.
 func standIns() []Probe {
 	return []Probe{
 		{
@@ -122,44 +130,44 @@ func standIns() []Probe {
 		{
 			Name: "process__out", State: Alive, Hot: Hot, Trace: "{trace, Pid, out, MFA}",
 			Args:     []Arg{{"pid", PID, "none at the first call of a scheduler"}, {"reductions", Int, "that it used since it was scheduled in; 4000 as a rule where it had to leave because they were used up. A dirty CPU scheduler counts 4 for each microsecond, a dirty I/O scheduler one in all"}},
-			Doc:      "A scheduler of any kind stops running a process. The entry of erts_schedule stands in for it, as process__unscheduled does not tell the reductions.",
+			Doc:      "A scheduler of any kind stops running a process. The entry of erts_schedule stands in for it, because process__unscheduled does not report the reductions.",
 			Function: &Function{Symbol: "erts_schedule", Params: []Param{{Number: 2, Deref: true}, {Number: 3}}},
 		},
 		{
 			Name: "process__ready", State: Alive, Hot: Hot,
 			Args:     []Arg{{"pid", PID, ""}},
-			Doc:      "A process that waited in a receive is given to a scheduler: a message has come, or the time of the receive is over. It may have been before. The entry of erts_schedule_process stands in for it, as no probe tells.",
+			Doc:      "A process that waited in a receive is given to a scheduler: a message has come, or the time of the receive is over. It may have been given to a scheduler before. The entry of erts_schedule_process stands in for it, because no probe reports it.",
 			Function: &Function{Symbol: "erts_schedule_process", Params: []Param{{Number: 1, Deref: true}}},
 		},
 		{
 			Name: "process__suspend", State: Alive, Hot: Rare,
 			Args:     []Arg{{"pid", PID, ""}},
-			Doc:      "A process is suspended by what it calls: because a port is busy that it writes to or, for a moment, because the VM has to do something first. The entry of erts_suspend stands in for it, as no probe tells of busy ports before the process may go on, nor of the rest.",
+			Doc:      "A process is suspended by what it calls: because a port is busy that it writes to or, for a moment, because the VM has to do something first. The entry of erts_suspend stands in for it, because the probes report a wait for a busy port only at its end, and do not report other suspensions.",
 			Function: &Function{Symbol: "erts_suspend", Params: []Param{{Number: 1, Deref: true}}},
 		},
 		{
 			Name: "process__resume", State: Alive, Hot: Rare,
 			Args:     []Arg{{"pid", PID, ""}},
-			Doc:      "A process that is suspended is resumed, unless it was suspended several times. The entry of erts_resume stands in for it, as no probe tells of that.",
+			Doc:      "A process that is suspended is resumed, unless it was suspended several times. The entry of erts_resume stands in for it, as no probe reports it.",
 			Function: &Function{Symbol: "erts_resume", Params: []Param{{Number: 1, Deref: true}}},
 		},
 		{
 			Name: "processes__resume", State: Alive, Hot: Rare,
 			Args:     []Arg{{"pid", PID, "the first of them"}},
-			Doc:      "The processes that waited for a port or another node are resumed. The entry of erts_resume_processes stands in for it, as no probe tells of that.",
+			Doc:      "The processes that waited for a port or another node are resumed. The entry of erts_resume_processes stands in for it, as no probe reports it.",
 			Function: &Function{Symbol: "erts_resume_processes", Params: []Param{{Number: 1, Deref: true}}},
 		},
 		{
 			Name: "process__suspend__by", State: Alive, Hot: Rare,
 			Args:     []Arg{{"pid", PID, "that is to be suspended"}, {"by", PID, "that suspends it"}},
-			Doc:      "A process calls erlang:suspend_process. The entry of erts_internal:suspend_process/2 stands in for it, as no probe tells of that.",
+			Doc:      "A process calls erlang:suspend_process. The entry of erts_internal:suspend_process/2 stands in for it, as no probe reports it.",
 			Subject:  "pid",
 			Function: &Function{Symbol: "erts_internal_suspend_process_2", Params: []Param{{Number: 2, Deref: true}, {Number: 1, Deref: true}}},
 		},
 		{
 			Name: "process__resume__by", State: Alive, Hot: Rare,
 			Args:     []Arg{{"pid", PID, "that is to be resumed"}, {"by", PID, "that suspended it"}},
-			Doc:      "A process calls erlang:resume_process. The entry of erlang:resume_process/1 stands in for it, as no probe tells of that.",
+			Doc:      "A process calls erlang:resume_process. The entry of erlang:resume_process/1 stands in for it, as no probe reports it.",
 			Subject:  "pid",
 			Function: &Function{Symbol: "resume_process_1", Params: []Param{{Number: 2, Deref: true}, {Number: 1, Deref: true}}},
 		},
@@ -176,14 +184,14 @@ func standIns() []Probe {
 		{
 			Name: "process__monitor", State: Alive, Hot: Moderate,
 			Args:     []Arg{{"type", Int, "of what is monitored: 0 for a process of this node, 1 for a port, 3 for a process of another node"}, {"pid", PID, "that monitors"}, {"target", PID, "that is monitored"}},
-			Doc:      "A monitor is created. The entry of erts_monitor_create stands in for it, as no probe tells of monitors.",
+			Doc:      "A monitor is created. The entry of erts_monitor_create stands in for it, as no probe reports monitors.",
 			Subject:  "pid",
 			Function: &Function{Symbol: "erts_monitor_create", Params: []Param{{Number: 1}, {Number: 3}, {Number: 4}}},
 		},
 		{
 			Name: "process__demonitor", State: Alive, Hot: Moderate,
 			Args:     []Arg{{"pid", PID, "that monitored"}},
-			Doc:      "A monitor of a process of this node is removed, by erlang:demonitor or the exit of who has it. The entry of erts_proc_sig_send_demonitor stands in for it, as no probe tells of monitors.",
+			Doc:      "A monitor of a process of this node is removed, by erlang:demonitor or because the monitoring process exits. The entry of erts_proc_sig_send_demonitor stands in for it, as no probe reports monitors.",
 			Function: &Function{Symbol: "erts_proc_sig_send_demonitor", Params: []Param{{Number: 2}}},
 		},
 	}
@@ -195,8 +203,8 @@ func distribution() []Probe {
 	remote := Arg{"remote", Node, ""}
 	return []Probe{
 		{Name: "dist__monitor", State: Alive, Hot: Rare, Args: []Arg{self, {"what", Text, "nodeup or nodedown"}, {"remote", Node, ""}, {"type", Text, "visible or hidden"}, {"reason", Reason, ""}}, Doc: "Another node comes or goes."},
-		{Name: "dist__port_busy", Subject: "pid", State: Alive, Hot: Rare, Args: []Arg{self, port, remote, {"pid", PID, "which is suspended"}}, Doc: "A process has to wait because the connection to another node is congested."},
-		{Name: "dist__port_not_busy", State: Alive, Hot: Rare, Args: []Arg{self, port, remote}, Doc: "The connection to another node is free again. May fire several times for one dist__port_busy."},
+		{Name: "dist__port_busy", Subject: "pid", State: Alive, Hot: Rare, Args: []Arg{self, port, remote, {"pid", PID, "which is suspended"}}, Doc: "A process has to wait because the connection to another node is congested.", StandIn: StandIn{Doc: "It reports only the port."}},
+		{Name: "dist__port_not_busy", State: Alive, Hot: Rare, Args: []Arg{self, port, remote}, Doc: "The connection to another node is free again. May fire several times for one dist__port_busy.", StandIn: StandIn{Doc: "It reports only the port."}},
 		{Name: "dist__output", State: Alive, Hot: Moderate, Args: []Arg{self, port, remote, {"bytes", Bytes, ""}}, Doc: "Data is sent to another node by the output of a driver that has no outputv: never over TCP."},
 		{Name: "dist__outputv", State: Alive, Hot: Moderate, Args: []Arg{self, port, remote, {"bytes", Bytes, "always 0"}}, Doc: "Data is sent to another node by the driver's outputv."},
 	}
@@ -212,7 +220,7 @@ func ports() []Probe {
 		{Name: "port__control", State: Alive, Hot: Moderate, Args: []Arg{pid, port, name, {"command", Int, "number that the driver defines"}}, Doc: "A port gets a control operation.", Trace: "{trace, Port, 'receive', Msg}"},
 		{Name: "port__connect", State: Alive, Hot: Rare, Args: []Arg{pid, port, name, {"owner", PID, "new owner"}}, Doc: "A port gets another owner.", Trace: "{trace, Port, 'receive', Msg}"},
 		{Name: "port__exit", State: Alive, Hot: Rare, Args: []Arg{pid, port, name, {"reason", Reason, "normal where it was closed"}}, Doc: "A port is closed or gets an exit signal.", Trace: "{trace, Port, closed, Reason}"},
-		{Name: "port__busy", State: Alive, Hot: Rare, Args: []Arg{port}, Doc: "A port becomes busy: who writes to it has to wait."},
+		{Name: "port__busy", State: Alive, Hot: Rare, Args: []Arg{port}, Doc: "A port becomes busy: processes that write to it have to wait."},
 		{Name: "port__not_busy", State: Alive, Hot: Rare, Args: []Arg{port}, Doc: "A port is not busy any more."},
 	}
 }
@@ -230,18 +238,18 @@ func drivers() []Probe {
 		{Name: "driver__finish", State: Alive, Hot: Rare, Args: []Arg{driver}, Doc: "A driver is unloaded."},
 		{Name: "driver__start", State: Alive, Hot: Rare, Args: []Arg{pid, driver, port}, Doc: "A driver starts to serve a port."},
 		{Name: "driver__stop", State: Alive, Hot: Rare, Args: []Arg{pid, driver, port}, Doc: "A driver stops to serve a port."},
-		{Name: "driver__flush", State: Alive, Hot: Rare, Args: on, Doc: "A driver is told that a port with unwritten data closes."},
+		{Name: "driver__flush", State: Alive, Hot: Rare, Args: on, Doc: "The VM calls a driver because a port with unwritten data closes."},
 		{Name: "driver__output", State: Alive, Hot: Moderate, Args: append(on[:3:3], bytes), Doc: "A driver gets data to write."},
 		{Name: "driver__outputv", State: Alive, Hot: Moderate, Args: append(on[:3:3], bytes), Doc: "A driver gets data to write, in several pieces."},
 		{Name: "driver__control", State: Alive, Hot: Moderate, Args: append(on[:3:3], command, bytes), Doc: "A driver gets a control operation."},
 		{Name: "driver__call", State: Alive, Hot: Moderate, Args: append(on[:3:3], command, bytes), Doc: "A driver is called by erlang:port_call."},
-		{Name: "driver__event", State: Absent, Args: on, Doc: "A driver is told of an event."},
-		{Name: "driver__ready_input", State: Alive, Hot: Moderate, Args: on, Doc: "A driver is told that there is something to read."},
-		{Name: "driver__ready_output", State: Alive, Hot: Moderate, Args: on, Doc: "A driver is told that it can write again."},
-		{Name: "driver__ready_async", State: Alive, Hot: Moderate, Args: on, Doc: "A driver is told that a job of its on another thread is done."},
-		{Name: "driver__timeout", State: Alive, Hot: Moderate, Args: on, Doc: "A driver is told that its timer is over."},
-		{Name: "driver__process_exit", State: Alive, Hot: Rare, Args: on, Doc: "A driver is told that a process that it monitors is gone."},
-		{Name: "driver__stop_select", State: Alive, Hot: Rare, Args: []Arg{driver}, Doc: "A driver is told that a file descriptor may be closed."},
+		{Name: "driver__event", State: Absent, Args: on, Doc: "The VM calls a driver because of an event."},
+		{Name: "driver__ready_input", State: Alive, Hot: Moderate, Args: on, Doc: "The VM calls a driver because there is data to read."},
+		{Name: "driver__ready_output", State: Alive, Hot: Moderate, Args: on, Doc: "The VM calls a driver because it can write again."},
+		{Name: "driver__ready_async", State: Alive, Hot: Moderate, Args: on, Doc: "The VM calls a driver because its job on another thread is done."},
+		{Name: "driver__timeout", State: Alive, Hot: Moderate, Args: on, Doc: "The VM calls a driver because its timer expired."},
+		{Name: "driver__process_exit", State: Alive, Hot: Rare, Args: on, Doc: "The VM calls a driver because a process that it monitors has exited."},
+		{Name: "driver__stop_select", State: Alive, Hot: Rare, Args: []Arg{driver}, Doc: "The VM calls a driver because a file descriptor may be closed."},
 	}
 }
 
@@ -254,8 +262,8 @@ func user() []Probe {
 		args = append(args, Arg{name, Text, "null where none was given, or more than 1024 bytes"})
 	}
 	return []Probe{
-		{Name: UserTrace, Family: userTraces, State: Alive, Args: args, Doc: "Erlang code called dyntrace:pn with this number. The wrapper fires them for spans."},
-		{Name: "user_trace__i4s4", State: Alive, Args: args, Doc: "Erlang code called dyntrace:p. All of it shares this probe, so numbered ones are better."},
+		{Name: UserTrace, Family: userTraces, State: Alive, Args: args, Doc: "Erlang code called dyntrace:pn with this number. The wrapper fires them for spans.", StandIn: StandIn{Doc: "The application beamscope calls ets:is_compiled_ms/1 for spans that programs in the kernel must see: those that are explained or grouped, or fail when their process exits. Nothing else is reported."}},
+		{Name: "user_trace__i4s4", State: Alive, Args: args, Doc: "Erlang code called dyntrace:p. All callers share this probe, so numbered ones are better."},
 		{Name: "user_trace__s1", State: Alive, Args: []Arg{{"message", Text, ""}}, Doc: "Erlang code called the deprecated dyntrace:user_trace_s1."},
 		{Name: "trace", State: Absent, Args: []Arg{{"pid", PID, ""}, {"event", Text, ""}, {"state", Reason, "of the tracer"}, {"arg1", Reason, ""}, {"arg2", Reason, ""}}, Doc: "A trace message of erlang:trace, with dyntrace as its tracer."},
 		{Name: "trace_seq", State: Absent, Args: []Arg{{"state", Reason, "of the tracer"}, {"label", Reason, ""}, {"info", Reason, ""}}, Doc: "A message of seq_trace, with dyntrace as its tracer."},

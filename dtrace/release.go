@@ -8,20 +8,19 @@ import (
 	"strings"
 )
 
-// ErrRefused says that a probe must not be attached to on a release of Erlang/OTP,
+// ErrRefused means that a probe must not be attached to on a release of Erlang/OTP,
 // because it is not known to be harmless there.
 var ErrRefused = errors.New("refused")
 
-// Releases returns the releases of Erlang/OTP, such as 27, that the catalogue knows, the
-// oldest first. On each of them a VM with probes did what the probes tell of while all
-// harmless ones were attached to.
+// Releases returns the releases of Erlang/OTP that the catalogue knows, such as 27, the oldest
+// first. On each of them a test attached to all harmless probes while a VM caused their events.
 func Releases() []int { return []int{25, 27, 29} }
 
 // KnownRelease reports whether the catalogue knows a release of Erlang/OTP.
 func KnownRelease(release int) bool { return slices.Contains(Releases(), release) }
 
-// Refusal says why the probe must not be attached to on a release of Erlang/OTP, "" where
-// it may. The release 0 is one that is not known.
+// Refusal returns why attaching to the probe is refused on a release of Erlang/OTP, or "" if it is
+// allowed. The release 0 is an unknown one.
 func (p Probe) Refusal(release int) string {
 	switch {
 	case slices.Contains(p.Harmless, release):
@@ -34,9 +33,9 @@ func (p Probe) Refusal(release int) string {
 	return "attaching to it was never tried"
 }
 
-// Refuse returns nil where a probe may be attached to on a release of Erlang/OTP, and
-// otherwise an error that wraps [ErrRefused] and says why not. The name is in either form.
-// Probes that the catalogue does not have are refused.
+// Refuse returns nil if attaching to a probe is allowed on a release of Erlang/OTP, and otherwise
+// an error that wraps [ErrRefused] and gives the reason. The name is in either form. Probes that
+// the catalogue does not have are refused.
 func Refuse(probe string, release int) error {
 	p, known := Lookup(probe)
 	why := p.Refusal(release)

@@ -37,7 +37,7 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// Each entry is harmless somewhere, unless it says why not or is nowhere.
+// Each entry is harmless on some release, unless it gives a reason or is absent everywhere.
 func TestHarmless(t *testing.T) {
 	for _, p := range Catalogue() {
 		if len(p.Harmless) == 0 && p.Hazard == "" && p.State != Absent {

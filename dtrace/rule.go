@@ -6,27 +6,27 @@ import (
 	"slices"
 )
 
-// A Rule says which events of the VM are the start and the end of an outcome's
-// instances, and how those of one instance find each other.
+// A Rule defines the events of the VM that start and end an outcome's instances, and how the events
+// of one instance are paired.
 type Rule struct {
 	Start, End Expr
 	Key        Key
 	Pairing    Pairing
 
 	// Via are events between start and end through which instances pass in order,
-	// with [FIFO] only: what leaves there without having started goes on to the end
-	// as an orphan, so that the order of the others stays right.
+	// with [FIFO] only. An instance that leaves this stage without having started continues to the
+	// end as an orphan, so that the order of the others stays right.
 	Via Expr
 
-	// Sync are events which say that a receiver has got to work on what it had fetched,
-	// with [FIFO] only: what started before it last fetched anything, and has not left
-	// the first stage by then, never will, and is given up as unpaired. Receivers fetch
-	// all there is at a time. With message-queued for Via, the ends say it.
+	// Sync are events which show that a receiver has begun to handle fetched messages, with [FIFO]
+	// only. A receiver fetches all messages at once. So an instance that started before the last
+	// fetch and is still in the first stage will never leave it: it is given up as unpaired. With
+	// message-queued as Via, the ends show the same.
 	Sync Expr
 
-	// Arm are events without which a start is none: the last one of the same key
-	// since the start before has to have the same argument Armed as the start has in
-	// its argument ArmedBy. Empty: every start counts.
+	// Arm are events that a start needs: the last Arm event of the same key since the last start
+	// must have the same value in its argument Armed as the start has in its argument ArmedBy. If
+	// Arm is empty, every start counts.
 	Arm            Expr
 	Armed, ArmedBy string
 
@@ -34,35 +34,34 @@ type Rule struct {
 	// none.
 	Amount string
 
-	// Loose says that ends come without starts as a rule. Those are counted as dropped,
-	// and not as orphans.
+	// Loose means that ends often come without starts. Such ends count as dropped, not as orphans.
 	Loose bool
 
-	// Overtaken says that an end may be told before its start, by a second at most, as
-	// they come from different threads: such an instance is a success without delay, and
-	// its end has been counted as an orphan before. Without [FIFO] and Arm only.
+	// Overtaken means that the event of an end may come before that of its start, by at most a
+	// second, because they come from different threads. Such an instance is a success without
+	// delay, and its end counted as an orphan before. Only without [FIFO] and Arm.
 	Overtaken bool
 
-	// RunQueue says that the instances are the waits of the VM's scheduler threads for a
-	// processor. The operating system's scheduler tells of them, no probe: everything
-	// else is empty.
+	// RunQueue means that the instances are the waits of the VM's scheduler threads for a
+	// processor. They come from the operating system's scheduler, not from probes: all other fields
+	// are empty.
 	RunQueue bool
 }
 
-// Synced reports whether it is known when receivers have fetched all there was: there are
+// Synced reports whether events show when receivers have fetched all waiting messages: there are
 // Sync events, or the instances pass through message-queued, where receivers fetch.
 func (r Rule) Synced() bool {
 	return len(r.Sync) > 0 || slices.ContainsFunc(r.Via, func(e Event) bool { return e.Probe.Name == "message__queued" })
 }
 
-// Selective reports whether ends may take the instances of a receiver in another order
-// than that of their starts: a process takes whichever message of its mailbox matches.
+// Selective reports whether a receiver's instances may end in another order than they started: a
+// process takes any message of its mailbox that matches.
 func (r Rule) Selective() bool {
 	return r.Pairing == FIFO && slices.ContainsFunc(r.End, func(e Event) bool { return e.Probe.Name == "message__receive" })
 }
 
-// OfProcesses reports whether the instances of a rule with [FIFO] are told apart by the
-// process that takes them: when it exits, nothing that it has left can end any more.
+// OfProcesses reports whether each instance of a rule with [FIFO] belongs to the process that takes
+// it: when that process exits, its open instances can no longer end.
 func (r Rule) OfProcesses() bool {
 	return r.Pairing == FIFO && !slices.ContainsFunc(r.End, func(e Event) bool {
 		o, ok := e.Probe.Operand(r.Key.End)
@@ -82,8 +81,8 @@ func (r Rule) Probes() []Probe {
 	return probes
 }
 
-// Validate checks what expressions alone do not show: that all events have what the
-// rule needs of them. The error says which part of the rule is wrong.
+// Validate checks what expressions alone do not show: that all events have the arguments that the
+// rule needs. The error names the wrong part of the rule.
 func (r Rule) Validate() error {
 	if r.RunQueue {
 		if len(r.Probes()) > 0 || r.Key != (Key{}) || r.Amount != "" || r.Loose {
@@ -109,7 +108,7 @@ func (r Rule) Validate() error {
 	return errors.Join(r.validateKey(), r.validateArm(), r.validateAmount())
 }
 
-// validateKey checks that all events have the key, and the same kind of it.
+// validateKey checks that all events have the key, and that its kind is the same.
 func (r Rule) validateKey() error {
 	var first string
 	for _, part := range []struct {
@@ -134,7 +133,7 @@ func (r Rule) validateKey() error {
 	return nil
 }
 
-// describe says what an operand of a probe is: a thread, or an argument of some type.
+// describe describes an operand of a probe: a thread, or an argument of a type.
 func (o Operand) describe(p Probe) string {
 	if o.Kind == OperandThread {
 		return "a thread"
@@ -142,8 +141,7 @@ func (o Operand) describe(p Probe) string {
 	return p.Args[o.Arg].Type.describe()
 }
 
-// describe says what arguments of a type are. Those with the same description can be
-// equal.
+// describe describes arguments of a type. Arguments with equal descriptions can be equal.
 func (t Type) describe() string {
 	switch {
 	case !t.IsText():
@@ -195,7 +193,7 @@ func (r Rule) validateAmount() error {
 	return nil
 }
 
-// argument returns the argument of a name.
+// argument returns the argument with a name.
 func (p Probe) argument(name string) (Arg, error) {
 	i := p.index(name)
 	if i < 0 {
@@ -204,48 +202,45 @@ func (p Probe) argument(name string) (Arg, error) {
 	return p.Args[i], nil
 }
 
-// index returns the index of the argument of a name, or -1.
+// index returns the index of the argument with a name, or -1.
 func (p Probe) index(name string) int {
 	return slices.IndexFunc(p.Args, func(a Arg) bool { return a.Name == name })
 }
 
-// A Key says which arguments of events tell instances apart. [Thread] stands for the
-// thread of the operating system on which an event happens. An event that has no
-// argument of that name is told by its subject, the process that does it.
+// A Key names the arguments that identify an instance. [Thread] is the thread of the operating
+// system on which an event happens. If an event has no argument with that name, its subject is
+// used: the process that the event is about.
 type Key struct{ Start, End string }
 
-// Thread is the key of what starts and ends on one thread of the operating system.
+// Thread is the key of instances that start and end on one thread of the operating system.
 const Thread = "thread"
 
-// A Pairing says which start belongs to an end of the same key.
+// A Pairing defines which start belongs to an end of the same key.
 type Pairing uint8
 
 // The pairings.
 const (
-	// First: an instance that is open is not started again; further starts are part
-	// of it.
+	// First: if an instance is open, further starts are part of it.
 	First Pairing = iota
 
-	// Last: a start takes the place of an open instance, which is counted as loss,
-	// for it is not known what became of it.
+	// Last: a start replaces an open instance, which counts as loss, because its end is not known.
 	Last
 
-	// FIFO: the first that started is the first that ends. That is inferred and
-	// counted as such. Where the arguments show a seq_trace token, it tells exactly
-	// which start an end belongs to.
+	// FIFO: instances end in the order in which they started. That is inferred and counted as such.
+	// If the arguments contain a seq_trace token, the token gives the start of an end exactly.
 	FIFO
 )
 
 // String returns the pairing as it is written in scope files: first, last or fifo.
 func (p Pairing) String() string { return name(p, "first", "last", "fifo") }
 
-// An Operand is where an event has what a key or a group is made of.
+// An Operand is the place in an event from which a key or a group comes.
 type Operand struct {
 	Kind OperandKind
 	Arg  int // index of the argument, for OperandArg
 }
 
-// An OperandKind says what an operand is.
+// An OperandKind is the kind of an [Operand].
 type OperandKind uint8
 
 // The kinds of operands.
@@ -255,9 +250,8 @@ const (
 	OperandArg                // an argument
 )
 
-// Operand returns where an event of the probe has the argument of this name, which may
-// be [Thread]: an argument that it lacks is its subject. ok is false where it has
-// neither.
+// Operand returns the place of an argument in an event of the probe. The name may be [Thread]. For
+// an argument that the event lacks it returns the subject. ok is false if the event has neither.
 func (p Probe) Operand(name string) (o Operand, ok bool) {
 	if name == Thread {
 		return Operand{Kind: OperandThread}, true

@@ -31,7 +31,7 @@ func ParseFormat(text string) (Format, error) {
 	return 0, fmt.Errorf("there is no script format %q: take %s or %s", text, FormatD, FormatBPFtrace)
 }
 
-// A ScriptOutcome is an outcome of which a script tells the events.
+// A ScriptOutcome is an outcome whose events a script prints.
 type ScriptOutcome struct {
 	Name string // of letters, digits and underscores
 	Rule *Rule
@@ -42,23 +42,23 @@ type ScriptTarget struct {
 	Exe string // path of the executable, which holds the probes
 	PID int    // of the operating system
 
-	// Releases are those of Erlang/OTP that the VM may be: the one that it is, or all
-	// [Releases] where the script is for whichever VM it is started with. A script has only
-	// probes that are harmless on each of them.
+	// Releases are the possible releases of the VM's Erlang/OTP: its own, or all [Releases] if the
+	// script is for any VM that it is started with. A script contains only probes that are harmless
+	// on each of them.
 	Releases []int
 
-	// Stepped says that the kernel has to single-step what the VM's functions begin with. A
-	// tracer can only set probes there, so the script says what that costs.
+	// Stepped means that the kernel must single-step the first instructions of the VM's functions.
+	// A tracer can set probes only there, so the script mentions the cost.
 	Stepped bool
 
-	// Terms say how to read the pids in the terms of the VM. Rules with probes that functions
+	// Terms describes how to read the pids in the terms of the VM. Rules with probes that functions
 	// stand in for need them.
 	Terms Terms
 }
 
-// WriteScript writes a script that tells the starts and ends of outcomes, as lines of
-// text. It decides what is an event of an outcome, and not which start belongs to an
-// end: who reads the lines does that.
+// WriteScript writes a script that prints the starts and ends of outcomes, as lines of text. The
+// script selects the events of an outcome. It does not pair starts and ends: the reader of the
+// lines does that.
 //
 //	beamscope events 1                      the first line
 //	t NS                                    ten times a second
@@ -68,13 +68,13 @@ type ScriptTarget struct {
 //	y OUTCOME PID KEY NS                    a receiver works on what it has fetched
 //	a OUTCOME PID KEY ARMED NS              an event that arms starts
 //
-// PID is of the operating system; NS are nanoseconds of the clock that the tracer
-// calls nsecs or timestamp; KEY is the text of a process or port, an integer or the
-// thread; TOKEN is #LABEL.SERIAL of a seq_trace token, for the pairing [FIFO] only.
-// Lines of different processors may be out of order.
+// PID is the process id in the operating system. NS are nanoseconds of the clock that the tracer
+// calls nsecs or timestamp. KEY is the text of a process or port, an integer or the thread. TOKEN
+// is #LABEL.SERIAL of a seq_trace token, for the pairing [FIFO] only. Lines of different processors
+// may be out of order.
 //
-// The error says what the language cannot do, or which outcome is wrong. It wraps
-// [ErrRefused] where a script might harm the VM.
+// The error says what the language cannot do, or which outcome is wrong. It wraps [ErrRefused] if a
+// script might harm the VM.
 func WriteScript(w io.Writer, f Format, outcomes []ScriptOutcome, target ScriptTarget) error {
 	if len(outcomes) == 0 {
 		return errors.New("there is no outcome to write a script for")
@@ -117,8 +117,8 @@ func WriteScript(w io.Writer, f Format, outcomes []ScriptOutcome, target ScriptT
 	return err
 }
 
-// refuse returns an error where a rule needs a probe that may harm the VM, which wraps
-// [ErrRefused], or one whose terms cannot be read.
+// refuse returns an error if a rule needs a probe that may harm the VM, which wraps [ErrRefused],
+// or a probe whose terms cannot be read.
 func (t ScriptTarget) refuse(r *Rule) error {
 	for _, p := range r.Probes() {
 		if p.Function != nil && t.Terms.Form == TermsUnknown {
@@ -138,25 +138,25 @@ func (t ScriptTarget) refuse(r *Rule) error {
 	return nil
 }
 
-// symbol returns what a function is called in the VM.
+// symbol returns the name of a function in the VM.
 func (t ScriptTarget) symbol(f *Function) string { return f.SymbolOn(t.Releases[0]) }
 
 // scriptVersion is the first line that scripts write.
 const scriptVersion = "beamscope events 1"
 
-// A scriptLine is what a script does at an event: it writes a line.
+// A scriptLine is the line that a script writes at an event.
 type scriptLine struct {
 	outcome string
 	kind    byte // s, e, v, y or a
 	event   Event
-	fields  []scriptField // in their order
-	token   bool          // a field with the seq_trace token follows, where there is one
+	fields  []scriptField // in order
+	token   bool          // a field with the seq_trace token follows if there is one
 }
 
-// A scriptField is a field of a line that the event decides.
+// A scriptField is a field that depends on the event.
 type scriptField struct {
 	kind   fieldKind
-	prefix string // of the field
+	prefix string // text before the field
 	arg    int    // index, for fieldArg
 }
 
@@ -169,8 +169,8 @@ const (
 	fieldTime
 )
 
-// lines returns what a script does for an outcome. What ends comes before what starts,
-// for an event may do both.
+// lines returns the lines that a script writes for an outcome. Ends come before starts, because an
+// event may be both.
 func (o ScriptOutcome) lines() ([]scriptLine, error) {
 	r := o.Rule
 	if o.Name == "" || strings.ContainsFunc(o.Name, func(c rune) bool { return c > unicode.MaxASCII || !isWord(byte(c)) }) {
@@ -223,7 +223,7 @@ func (o ScriptOutcome) lines() ([]scriptLine, error) {
 	return lines, err
 }
 
-// A lineBuilder collects the fields of a line. The first error stays.
+// A lineBuilder collects the fields of a line. It keeps the first error.
 type lineBuilder struct {
 	probe  Probe
 	fields []scriptField
@@ -232,7 +232,7 @@ type lineBuilder struct {
 
 func (b *lineBuilder) time() { b.fields = append(b.fields, scriptField{kind: fieldTime}) }
 
-// operand adds what a valid rule calls by this name.
+// operand adds the field for an operand name of a valid rule.
 func (b *lineBuilder) operand(name, prefix string) {
 	o, _ := b.probe.Operand(name)
 	if o.Kind == OperandThread {

@@ -8,22 +8,22 @@ import (
 	"unicode"
 )
 
-// bpftraceText is how many bytes of a text bpftrace looks at as it comes, with the zero
-// at the end.
+// bpftraceText is the default maximum size of a text in bpftrace, in bytes, including the
+// terminating zero.
 const bpftraceText = 64
 
 // bpftrace is the language of bpftrace(8).
 type bpftrace struct{}
 
-// number is a variable, as term is: the kernel refuses programs that bpftrace makes of
-// several uses of the same argument. See declarations.
+// number is a variable, like term: the kernel refuses programs in which bpftrace uses the same
+// argument several times. See declarations.
 func (bpftrace) number(p Probe, arg int) string { return "$" + p.Args[arg].Name }
 
 func (bpftrace) term(p Probe, arg int) string { return "$" + p.Args[arg].Name }
 
 func (bpftrace) text(p Probe, arg int) string { return "str(" + p.register(arg, "retval") + ")" }
 
-// declarations returns the statements that set the variables that lines use.
+// declarations returns the statements that set the variables of lines.
 func declarations(lines []scriptLine) string {
 	var args []int
 	for _, l := range lines {
@@ -40,9 +40,9 @@ func declarations(lines []scriptLine) string {
 	return b.String()
 }
 
-// bpftraceValue returns the expression for an argument that is no text. It has the width
-// and the sign that the site gives, and at a function those of a C int, as nothing is
-// said of the rest of the register.
+// bpftraceValue returns the expression for an argument that is not text. It has the width and
+// signedness of the site. At a function, it has those of a C int, because the rest of the register
+// is undefined.
 func bpftraceValue(p Probe, arg int) string {
 	register := p.register(arg, "retval")
 	switch {
@@ -59,7 +59,7 @@ func bpftraceValue(p Probe, arg int) string {
 func (bpftrace) compare(text, with string, prefix bool) (string, error) {
 	length := len(with)
 	if !prefix {
-		length++ // the zero at the end
+		length++ // the terminating zero
 	}
 	if length >= bpftraceText {
 		return "", fmt.Errorf("bpftrace looks at %d bytes of a text, and %q is longer: compare with its beginning", bpftraceText-2, with)
@@ -71,13 +71,13 @@ func (bpftrace) integer() string { return "%lld" }
 
 func (bpftrace) time() string { return "$now" }
 
-// cString returns a text as a string constant of C. It has no control characters.
+// cString returns a text as a C string constant. The text has no control characters.
 func cString(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
 }
 
-// scriptBPFtrace returns a script for bpftrace. All that happens at a probe is one
-// action: several would cost the VM a hit each, and their order is not defined.
+// scriptBPFtrace returns a script for bpftrace. It has one action for each probe: with several,
+// each event would cost the VM several hits, in an undefined order.
 func scriptBPFtrace(lines []scriptLine, target ScriptTarget) (string, error) {
 	path, err := bpftracePath(target.Exe)
 	if err != nil {
@@ -108,7 +108,7 @@ func scriptBPFtrace(lines []scriptLine, target ScriptTarget) (string, error) {
 	return b.String(), nil
 }
 
-// actions groups the lines by probe, in their order.
+// actions groups the lines by probe, in order.
 func actions(lines []scriptLine) [][]scriptLine {
 	var list [][]scriptLine
 	index := make(map[string]int) // by probe
@@ -134,8 +134,8 @@ func bpftraceProbe(p Probe, path string) string {
 	return fmt.Sprintf("uprobe:%s:%s", path, p.Function.Symbol)
 }
 
-// bpftraceFields checks that the fields of a line are whole: a text that is cut may be
-// the beginning of several.
+// bpftraceFields checks that no field of a line can be truncated: different texts may have the same
+// beginning.
 func bpftraceFields(l scriptLine) error {
 	for _, f := range l.fields {
 		if f.kind != fieldArg {
@@ -148,7 +148,7 @@ func bpftraceFields(l scriptLine) error {
 	return nil
 }
 
-// bpftraceAction returns the statements that write a line, if the event is meant.
+// bpftraceAction returns the statements that write a line if the event matches.
 func bpftraceAction(s scriptor, l scriptLine) (string, error) {
 	if err := bpftraceFields(l); err != nil {
 		return "", err
@@ -173,7 +173,7 @@ func bpftraceAction(s scriptor, l scriptLine) (string, error) {
 	return b.String() + end, nil
 }
 
-// bpftracePath returns the path of an executable as probes have it.
+// bpftracePath returns the path of an executable in the syntax of probes.
 func bpftracePath(path string) (string, error) {
 	const special = "\"\\:*?[],{}"
 	if path == "" {

@@ -8,7 +8,7 @@ import (
 // dtraceD is the language of dtrace(1).
 type dtraceD struct{}
 
-// number has the type that the provider declares, in which sizes have no sign.
+// number has the type that the provider declares, so sizes are unsigned.
 func (dtraceD) number(p Probe, arg int) string {
 	if p.Args[arg].Type.Unit() != "" {
 		return "(uint32_t)" + p.register(arg, dResult)
@@ -21,11 +21,11 @@ func (dtraceD) term(p Probe, arg int) string { return "this->" + p.Args[arg].Nam
 
 func (dtraceD) text(p Probe, arg int) string { return "copyinstr(" + p.register(arg, dResult) + ")" }
 
-// dResult is where the result of a function is: arg0 is the place where it returns.
+// dResult is the result of a function. In its return probe, arg0 is the place of the return.
 const dResult = "arg1"
 
-// termClause returns the clause that sets the variables for the terms of a probe, for
-// the clauses after it.
+// termClause returns the clause that sets the variables for a probe's terms. The clauses after it
+// use them.
 func termClause(p Probe) string {
 	var b strings.Builder
 	for arg := range p.Args {
@@ -52,7 +52,7 @@ func (dtraceD) integer() string { return "%d" }
 
 func (dtraceD) time() string { return "timestamp" }
 
-// scriptD returns a script for dtrace(1). Its clauses are carried out in their order.
+// scriptD returns a script for dtrace(1). Its clauses run in order.
 func scriptD(lines []scriptLine, target ScriptTarget) (string, error) {
 	pid := "PID"
 	if target.PID > 0 {
@@ -63,7 +63,7 @@ func scriptD(lines []scriptLine, target ScriptTarget) (string, error) {
 	fmt.Fprintf(&b, "/* Run it with: dtrace -s SCRIPT -p %s */\n\n", pid)
 	b.WriteString("#pragma D option quiet\n#pragma D option switchrate=10hz\n\n")
 	fmt.Fprintf(&b, "BEGIN { printf(\"%s\\n\"); }\n\ntick-100ms { printf(\"t %%d\\n\", timestamp); }\n", scriptVersion)
-	prepared := make(map[string]bool) // probes with a clause that sets their variables
+	prepared := make(map[string]bool) // probes that have a clause to set their variables
 	for _, l := range lines {
 		if p := l.event.Probe; p.Function != nil && !prepared[p.Name] {
 			b.WriteString(termClause(p))
@@ -78,8 +78,8 @@ func scriptD(lines []scriptLine, target ScriptTarget) (string, error) {
 	return b.String(), nil
 }
 
-// clauses returns the clauses that write a line, if the event is meant: one for events
-// with a seq_trace token and one for those without it, or a single one.
+// clauses returns the clauses that write a line if the event matches: one for events with a
+// seq_trace token and one for those without it, or a single one.
 func clauses(s scriptor, l scriptLine) (string, error) {
 	condition, err := s.condition(l)
 	if err != nil || !l.token {
@@ -101,7 +101,7 @@ func clause(p Probe, condition, action string) string {
 	return fmt.Sprintf("\n%s\n%s{\n\t%s\n}\n", dtraceProbe(p), condition, action)
 }
 
-// dtraceProbe returns a probe of the process that dtrace(1) is told of.
+// dtraceProbe returns a probe of dtrace(1)'s target process.
 func dtraceProbe(p Probe) string {
 	switch {
 	case p.Function == nil:

@@ -8,33 +8,31 @@ import (
 	"strings"
 )
 
-// A language is what the languages of scripts say differently. Their operators are the
-// same, those of C.
+// A language contains the differences between the languages of scripts. Their operators are those
+// of C.
 type language interface {
 	// number returns the expression for an argument that is an integer.
 	number(p Probe, arg int) string
 
-	// term returns the expression for an argument that is an Erlang term, 0 where it
-	// cannot be had.
+	// term returns the expression for an argument that is an Erlang term, or 0 if it is not
+	// available.
 	term(p Probe, arg int) string
 
 	// text returns the expression for an argument that is text.
 	text(p Probe, arg int) string
 
-	// compare returns the expression that is true where a text is another, or begins
-	// with it.
+	// compare returns an expression that is true if a text equals another one, or begins with it.
 	compare(text, with string, prefix bool) (string, error)
 
-	// integer is the directive of printf for integers of 64 bits.
+	// integer is the printf directive for 64-bit integers.
 	integer() string
 
-	// time is the expression for the time.
+	// time is the expression for the present time.
 	time() string
 }
 
-// register returns what the languages call the place of an argument: arg0 for the first
-// one of a probe of the provider. At functions that is the first parameter, and the
-// result is called otherwise.
+// register returns the name of an argument: arg0 for the first argument of a probe. At functions,
+// arg0 is the first parameter, and the result has another name.
 func (p Probe) register(arg int, result string) string {
 	switch {
 	case p.Function == nil:
@@ -51,8 +49,8 @@ type scriptor struct {
 	terms Terms
 }
 
-// condition returns the expression for what has to be true of an event, "" where every
-// event will do: that what the line needs can be had, and what the expression says.
+// condition returns the expression that an event must satisfy, or "" if every event does: the data
+// for the line is available, and the rule's expression is true.
 func (s scriptor) condition(l scriptLine) (string, error) {
 	var all []string
 	p := l.event.Probe
@@ -74,7 +72,7 @@ func (s scriptor) condition(l scriptLine) (string, error) {
 // isTerm reports whether an argument is an Erlang term at its place.
 func (p Probe) isTerm(arg int) bool { return p.Function != nil && p.Args[arg].Type.IsText() }
 
-// args returns the arguments that a line needs, each once, in their order.
+// args returns the arguments that a line needs, each once, in order.
 func (l scriptLine) args() []int {
 	var args []int
 	for _, t := range tests(l.event.Where) {
@@ -92,7 +90,7 @@ func (l scriptLine) args() []int {
 	return slices.Compact(args)
 }
 
-// tests returns the tests that a condition is made of.
+// tests returns the tests in a condition.
 func tests(c Condition) []Test {
 	var operands []Condition
 	switch c := c.(type) {
@@ -112,15 +110,15 @@ func tests(c Condition) []Test {
 	return all
 }
 
-// mask returns an integer with so many bits set.
+// mask returns an integer with the given number of low bits set.
 func mask(bits int) int { return 1<<bits - 1 }
 
-// isPID returns the expression that is true where a term is a local pid.
+// isPID returns an expression that is true if a term is a local pid.
 func (s scriptor) isPID(p Probe, arg int) string {
 	return fmt.Sprintf("(%s & %d) == %d", s.term(p, arg), mask(termTagBits), termTagPID)
 }
 
-// termNumber returns the expression of a pid's number. See [Terms.PID].
+// termNumber returns the expression for a pid's number. See [Terms.PID].
 func (s scriptor) termNumber(p Probe, arg int) string {
 	bits, _ := s.terms.numberBits()
 	if s.terms.Form != TermsByPlace {
@@ -132,13 +130,13 @@ func (s scriptor) termNumber(p Probe, arg int) string {
 		data, mask(bits)&^mask(place), data, in, mask(place-in), data, mask(in), place-in)
 }
 
-// termSerial returns the expression of a pid's serial.
+// termSerial returns the expression for a pid's serial.
 func (s scriptor) termSerial(p Probe, arg int) string {
 	number, serial := s.terms.numberBits()
 	return fmt.Sprintf("(%s >> %d & %d)", s.term(p, arg), termTagBits+number, mask(serial))
 }
 
-// expression returns a condition as an expression that binds at least as close as &&.
+// expression returns a condition as an expression that binds at least as tightly as &&.
 func (s scriptor) expression(p Probe, c Condition) (string, error) {
 	switch c := c.(type) {
 	case All:
@@ -185,7 +183,7 @@ func (s scriptor) test(p Probe, t Test) (string, error) {
 	return equal, err
 }
 
-// cOperator returns a comparison as C has it.
+// cOperator returns a comparison operator of C.
 func cOperator(op Op) string {
 	if op == Equal {
 		return "=="
@@ -193,10 +191,10 @@ func cOperator(op Op) string {
 	return op.String()
 }
 
-// never is an expression that is false.
+// never is an expression that is always false.
 const never = "0 != 0"
 
-// cInteger returns an integer as C has it, where a sign is no part of a constant.
+// cInteger returns an integer in C, where constants have no sign.
 func cInteger(n int64) string {
 	if n == math.MinInt64 {
 		return fmt.Sprintf("(%d - 1)", n+1)
@@ -204,8 +202,8 @@ func cInteger(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// comparePID returns the expression that is true where a term that is a local pid is
-// another, or begins with a text.
+// comparePID returns an expression that is true if the text of a term, which is a local pid, equals
+// another text or begins with it.
 func (s scriptor) comparePID(p Probe, t Test) string {
 	const begin = "<0."
 	if t.Prefix && strings.HasPrefix(begin, t.Text) {
@@ -225,8 +223,8 @@ func (s scriptor) comparePID(p Probe, t Test) string {
 	return "(" + test + " && " + decimal(s.termSerial(p, t.Arg), serial, mask(serialBits), !whole) + ")"
 }
 
-// decimal returns the expression that is true where a number is written with these
-// digits or, as a prefix, with these first. It is not above a maximum.
+// decimal returns an expression that is true if the decimal digits of a number are these or, for a
+// prefix, begin with these. The number is at most a maximum.
 func decimal(expression, digits string, most int, prefix bool) string {
 	n, err := strconv.Atoi(digits)
 	if err != nil || n > most || strconv.Itoa(n) != digits {
@@ -253,8 +251,7 @@ func (p *printer) add(directive string, args ...string) {
 	p.args = append(p.args, args...)
 }
 
-// print returns the call of printf that writes a line, with the seq_trace token or
-// without it.
+// print returns the printf call that writes a line, with or without the seq_trace token.
 func (s scriptor) print(l scriptLine, token bool) string {
 	var out printer
 	out.add(string(l.kind) + " " + l.outcome)
@@ -286,8 +283,8 @@ func (s scriptor) field(out *printer, p Probe, f scriptField) {
 	}
 }
 
-// token returns the expressions for the two numbers of the seq_trace token, which are
-// both 0 where there is none.
+// token returns the expressions for the two numbers of the seq_trace token. Both are 0 if there is
+// none.
 func (s scriptor) token(p Probe) (label, serial string) {
 	return s.number(p, p.index(tokenLabel)), s.number(p, p.index(tokenSerial))
 }

@@ -17,13 +17,12 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// The bpftrace script of all built-in outcomes, and of conditions of each kind, is
-// taken by bpftrace and the kernel. It tells what happens: of the conditions no more
-// and no less.
+// bpftrace and the kernel accept the script of all built-in outcomes and of conditions of each
+// kind. It reports exactly the events that satisfy the conditions.
 func TestBPFtraceScript(t *testing.T) {
 	vmtest.NeedEBPF(t)
 	vmtest.NeedProgram(t, "bpftrace")
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	spawn := func() string {
 		return strings.Trim(vmtest.Eval(t, vm, "pid_to_list(spawn(fun F() -> receive _ -> F() end end))"), `"`)
 	}
@@ -101,13 +100,13 @@ func TestBPFtraceScript(t *testing.T) {
 	}
 }
 
-// scriptLine is the form of what scripts write.
+// scriptLine is the form of a line that scripts write.
 var scriptLine = regexp.MustCompile(`^(beamscope events 1|t \d+|` +
 	`[sev] \w+ \d+ (<0\.\d+\.\d+>|#Port<0\.\d+>|\d+) \d+( <0\.\d+\.\d+>)?( =\d+)?( #-?\d+\.-?\d+)?|` +
 	`y \w+ \d+ <0\.\d+\.\d+> \d+|` +
 	`a \w+ \d+ <0\.\d+\.\d+> <0\.\d+\.\d+> \d+)$`)
 
-// builtins returns the built-in outcomes that scripts can tell.
+// builtins returns the built-in outcomes that scripts support.
 func builtins() []dtrace.ScriptOutcome {
 	var outcomes []dtrace.ScriptOutcome
 	for _, b := range dtrace.Builtins() {
@@ -118,7 +117,7 @@ func builtins() []dtrace.ScriptOutcome {
 	return outcomes
 }
 
-// kinds returns the kinds of lines that an outcome has.
+// kinds returns the kinds of lines of an outcome.
 func kinds(o dtrace.ScriptOutcome) []string {
 	list := []string{"s", "e"}
 	if o.Rule.Via != nil {
@@ -133,8 +132,8 @@ func kinds(o dtrace.ScriptOutcome) []string {
 	return list
 }
 
-// scriptOutcome returns an outcome of which only the starts matter. Its instances are
-// paired in their order, so that tokens show.
+// scriptOutcome returns an outcome for tests that only look at its starts. Its pairing is FIFO, so that
+// tokens are printed.
 func scriptOutcome(t *testing.T, name, start string) dtrace.ScriptOutcome {
 	t.Helper()
 	rule := &dtrace.Rule{Key: dtrace.Key{Start: "pid", End: "pid"}, Pairing: dtrace.FIFO}
@@ -147,15 +146,15 @@ func scriptOutcome(t *testing.T, name, start string) dtrace.ScriptOutcome {
 	return dtrace.ScriptOutcome{Name: name, Rule: rule}
 }
 
-// A bpftraceRun is a script under way.
+// A bpftraceRun is a running script.
 type bpftraceRun struct {
 	t       *testing.T
 	command *exec.Cmd
 	lines   *bufio.Scanner
-	log     *strings.Builder // what went wrong
+	log     *strings.Builder // standard error
 }
 
-// startBPFtrace runs a script until the test ends. It returns when all is attached.
+// startBPFtrace runs a script until the test ends. It returns when all probes are attached.
 func startBPFtrace(t *testing.T, vm *erlang.VM, outcomes []dtrace.ScriptOutcome) bpftraceRun {
 	t.Helper()
 	exe, _ := vmtest.Probes(t, vm.PID())
@@ -182,7 +181,7 @@ func startBPFtrace(t *testing.T, vm *erlang.VM, outcomes []dtrace.ScriptOutcome)
 	}
 	t.Cleanup(func() { _ = command.Wait() })
 	run := bpftraceRun{t, command, bufio.NewScanner(out), &log}
-	run.next() // it reads what programs write when it has attached all of them
+	run.next() // reads the first line, which is written when all probes are attached
 	return run
 }
 
@@ -190,14 +189,14 @@ func startBPFtrace(t *testing.T, vm *erlang.VM, outcomes []dtrace.ScriptOutcome)
 func (r bpftraceRun) next() string {
 	r.t.Helper()
 	if !r.lines.Scan() {
-		err := r.command.Wait() // the log is complete then
+		err := r.command.Wait() // then the log is complete
 		r.t.Fatalf("bpftrace ended: %v\n%s", err, r.log)
 	}
 	return r.lines.Text()
 }
 
-// readTo returns the lines up to the first start of an outcome, and those that come
-// from other processors a little later.
+// readTo returns the lines up to the first start of an outcome, and lines of other processors that
+// come shortly after it.
 func (r bpftraceRun) readTo(outcome string) []string {
 	r.t.Helper()
 	const heartbeats = 3

@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// scriptOutcomes returns the built-in outcomes that scripts can tell.
+// scriptOutcomes returns the built-in outcomes that scripts support.
 func scriptOutcomes() []ScriptOutcome {
 	var outcomes []ScriptOutcome
 	for _, b := range Builtins() {
@@ -27,7 +27,7 @@ func scriptOutcomes() []ScriptOutcome {
 	return outcomes
 }
 
-// conditions is an outcome with conditions of every kind.
+// conditions returns an outcome with conditions of every kind.
 func conditions(t *testing.T) ScriptOutcome {
 	start, err := ParseExpr(`message-receive[(label=-9223372036854775808 or cur!=3) and not (size<4 or receiver=<0.12.3>)]
 		or process-exit[reason="a \"quoted\" \\ 100% \*" or reason!="{*"]
@@ -55,7 +55,7 @@ func TestScriptGolden(t *testing.T) {
 	}
 }
 
-// golden compares with a file of testdata, or writes it if UPDATE_GOLDEN is set.
+// golden compares with a file in testdata, or writes the file if UPDATE_GOLDEN is set.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -134,8 +134,8 @@ func TestScriptWriteError(t *testing.T) {
 	}
 }
 
-// The expressions of scripts say what the conditions say. They are evaluated as
-// constants of Go, whose operators are those of C here.
+// The expressions of scripts have the same values as the conditions. They are evaluated as Go
+// constants: the operators are the same as in C.
 func TestScriptConditions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		expr := drawExpr(t)
@@ -159,14 +159,14 @@ func TestScriptConditions(t *testing.T) {
 	})
 }
 
-// A value is an argument as it could be at an event.
+// A value is a possible value of an argument.
 type value struct {
 	text   string
 	number int64
-	term   uint64 // of which text is the form
+	term   uint64 // the term whose text form is text
 }
 
-// drawValues draws arguments for an event, most of them near those that it tests.
+// drawValues draws the arguments of an event, most of them close to the tested values.
 func drawValues(t *rapid.T, event Event, terms Terms) []value {
 	values := make([]value, len(event.Probe.Args))
 	for i := range values {
@@ -201,7 +201,7 @@ func drawPID(t *rapid.T, terms Terms, number, serial uint64) value {
 	}
 }
 
-// holds says whether a condition is satisfied, in the plainest way.
+// holds evaluates a condition in the simplest way.
 func holds(p Probe, c Condition, values []value) bool {
 	switch c := c.(type) {
 	case nil:
@@ -244,7 +244,7 @@ func holds(p Probe, c Condition, values []value) bool {
 	return v.number >= test.Number
 }
 
-// constants is a language that has values in place of variables.
+// constants is a language with constants in place of variables.
 type constants []value
 
 func (c constants) number(_ Probe, arg int) string { return fmt.Sprint(c[arg].number) }

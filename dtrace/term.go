@@ -1,7 +1,7 @@
 package dtrace
 
-// A TermForm is how the terms of a VM hold the pids of its own processes: see
-// erts/emulator/beam/erl_term.h and erl_ptab.h.
+// A TermForm is the encoding of a VM's own pids in its terms: see erts/emulator/beam/erl_term.h and
+// erl_ptab.h.
 type TermForm uint8
 
 // The forms of pids in terms.
@@ -24,25 +24,25 @@ func TermsOn(release int) TermForm {
 	return TermsByPlace
 }
 
-// Terms say how to read the pids in the terms of one VM. The zero value can read none.
+// Terms describes how to read the pids in the terms of one VM. The zero value can read none.
 type Terms struct {
 	Form TermForm
 
-	// Of TermsByPlace, TableBits is the binary logarithm of the number of places in the
-	// process table, at most 27, and InBits that of how many places are in one of the
-	// table's cache lines, at most TableBits.
+	// For TermsByPlace, TableBits is the binary logarithm of the number of places in the process
+	// table, at most 27, and InBits that of the number of places in a cache line of the table, at
+	// most TableBits.
 	TableBits, InBits uint8
 }
 
-// The last bits of a term say what it is, above them a local pid has its data: the
-// number, then the serial.
+// The lowest bits of a term are its tag. Above them, a local pid has its data: the number, then the
+// serial.
 const (
 	termTagBits = 4
 	termTagPID  = 3
 )
 
-// numberBits returns how many bits of a pid's data are its number, and how many above
-// them the serial.
+// numberBits returns the number of bits for the number in a pid's data, and for the serial above
+// it.
 func (t Terms) numberBits() (number, serial int) {
 	if t.Form == TermsByPlace {
 		return 28, 32
@@ -50,8 +50,8 @@ func (t Terms) numberBits() (number, serial int) {
 	return 15, 13
 }
 
-// PID returns the number and the serial of the pid <0.number.serial> that a term is; ok is
-// false where it is no pid of the VM's own, or cannot be read.
+// PID returns the number and the serial of the pid <0.number.serial> in a term. ok is false if the
+// term is no pid of this node, or cannot be read.
 func (t Terms) PID(term uint64) (number, serial uint32, ok bool) {
 	data := term >> termTagBits
 	numberBits, serialBits := t.numberBits()

@@ -8,7 +8,7 @@ import (
 
 var byNumber = Terms{Form: TermsByNumber}
 
-// drawTerms draws how terms hold pids.
+// drawTerms draws the form of pids in terms.
 func drawTerms(t *rapid.T) Terms {
 	if rapid.Bool().Draw(t, "by number") {
 		return byNumber
@@ -17,11 +17,11 @@ func drawTerms(t *rapid.T) Terms {
 	return Terms{Form: TermsByPlace, TableBits: bits, InBits: rapid.Uint8Range(0, bits).Draw(t, "in bits")}
 }
 
-// pidTerm returns the term of <0.number.serial> as the VM makes it: erts_ptab_make_id and,
-// for places, erts_ptab_data2pix, with the names that these have.
+// pidTerm returns the term of <0.number.serial> as the VM makes it: by erts_ptab_make_id and, for
+// places, by erts_ptab_data2pix. Identifiers are those of the VM.
 func pidTerm(terms Terms, number, serial uint64) uint64 {
 	if terms.Form == TermsByNumber {
-		const place = 4711 // is in the upper half, and says nothing of the number
+		const place = 4711 // in the upper half, and independent of the number
 		return place<<32 | serial<<(15+4) | number<<4 | 3
 	}
 	n := serial<<28 | number
@@ -33,7 +33,7 @@ func pidTerm(terms Terms, number, serial uint64) uint64 {
 	return (n&^pixMask|pix)<<4 | 3
 }
 
-// What the VM makes of a number and a serial is read as these.
+// Terms that are made as in the VM are decoded to the same number and serial.
 func TestTerms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		terms := drawTerms(t)
@@ -54,8 +54,8 @@ func TestTerms(t *testing.T) {
 	})
 }
 
-// What was seen of VMs with process tables of these sizes.
-func TestSeenTerms(t *testing.T) {
+// Terms that were observed in VMs with process tables of these sizes.
+func TestObservedTerms(t *testing.T) {
 	for _, test := range []struct {
 		bits           uint8
 		number, serial uint32

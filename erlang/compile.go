@@ -18,11 +18,10 @@ import (
 	"github.com/beamscope/beamscope/internal/trusted"
 )
 
-// Compile compiles the embedded applications and returns their ebin folders,
-// for erl's -pa. They are made once for each version of the sources and of OTP,
-// below dir, or below the user's cache folder if dir is empty. They appear all
-// at once, so that others who use dir at the same time never see half of them.
-// The error wraps [trusted.ErrUntrusted] where other users can change them.
+// Compile compiles the embedded applications and returns their ebin folders, for erl's -pa. It
+// makes them once for each version of the sources and of OTP, below dir, or below the user's cache
+// folder if dir is empty. They appear all at once, so others who use dir at the same time never see
+// a part of them. The error wraps [trusted.ErrUntrusted] if other users can change them.
 func Compile(ctx context.Context, otp OTP, dir string) ([]string, error) {
 	if dir == "" {
 		cache, err := cacheDir()
@@ -59,7 +58,7 @@ func Compile(ctx context.Context, otp OTP, dir string) ([]string, error) {
 		}
 	}
 	err = os.Rename(aside, final)
-	if err != nil && !errors.Is(err, fs.ErrExist) { // somebody else's is as good
+	if err != nil && !errors.Is(err, fs.ErrExist) { // another process has compiled the same
 		return nil, fmt.Errorf("compile the Erlang applications: %w", err)
 	}
 	return ebins(final), nil
@@ -74,8 +73,8 @@ func ebins(dir string) []string {
 	return paths
 }
 
-// compileApp writes an application's sources to dir/src and compiles them to
-// dir/ebin. The sources stay, for stack traces and the curious.
+// compileApp writes an application's sources to dir/src and compiles them to dir/ebin. The sources
+// stay there, for stack traces.
 func compileApp(ctx context.Context, otp OTP, folder, app, dir string) error {
 	tree, err := fs.Sub(sources, path.Join(folder, "src"))
 	if err != nil {
@@ -101,8 +100,7 @@ func compileApp(ctx context.Context, otp OTP, folder, app, dir string) error {
 	return writeAppFile(tree, app, files, ebin)
 }
 
-// writeAppFile makes the .app from the .app.src, which leaves its list of
-// modules to be filled in.
+// writeAppFile makes the .app from the .app.src and fills in its list of modules.
 func writeAppFile(tree fs.FS, app string, files []string, ebin string) error {
 	text, err := fs.ReadFile(tree, app+".app.src")
 	if err != nil {

@@ -1,7 +1,6 @@
 package erlang
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -12,11 +11,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
+	"github.com/beamscope/beamscope/internal/trusted"
 )
 
 // parentEnv makes the test binary a program that starts a VM and waits.
@@ -100,13 +100,13 @@ func TestCallError(t *testing.T) {
 		}
 	}
 	if _, err := vm.Call(t.Context(), "lists", "max", "[\n]"); err == nil {
-		t.Error("an order of two lines was accepted")
+		t.Error("a command of two lines was accepted")
 	}
 }
 
 func TestCallsRunSideBySide(t *testing.T) {
 	vm := startVM(t, Options{})
-	// The first waits for a message that only the second sends.
+	// The first call waits for a message that only the second one sends.
 	call(t, vm, "erlang", "register", "[meeting, spawn(fun() -> receive {wait, P} -> receive go -> P ! met end end end)]")
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
@@ -150,7 +150,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// Each name of a system starts that one, and what is set goes to it.
+// Each name starts its system, and Set changes that system's options.
 func TestSystems(t *testing.T) {
 	for _, test := range []struct{ name, key, system, want string }{
 		{"mm1k", "k", "mm1k", "#{k => 7}"},
@@ -169,7 +169,7 @@ func TestSystems(t *testing.T) {
 	}
 	var failed *CallError
 	if err := startVM(t, Options{}).Set(t.Context(), "rate", "1"); !errors.As(err, &failed) || failed.Term != "idle" {
-		t.Errorf("error %v, want that the VM is idle", err)
+		t.Errorf("error %v, want an error that the VM is idle", err)
 	}
 }
 
@@ -231,44 +231,6 @@ func TestStdoutAndArgs(t *testing.T) {
 	}
 }
 
-func TestVMDiesWithItsParent(t *testing.T) {
-	testOTP(t)
-	// Orphans become our children, so that we can wait for them.
-	const prSetChildSubreaper = 36
-	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0); errno != 0 {
-		t.Fatalf("cannot adopt orphans: %v", errno)
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), exe)
-	cmd.Env = append(os.Environ(), parentEnv+"=1")
-	cmd.Stderr = os.Stderr
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	cmd.Wait()
-	if _, err := syscall.Wait4(pid, nil, 0, nil); err != nil { // hangs if it lives on
-		t.Fatal(err)
-	}
-}
-
 func TestCompileOnce(t *testing.T) {
 	otp := testOTP(t)
 	dir := t.TempDir()
@@ -283,7 +245,7 @@ func TestCompileOnce(t *testing.T) {
 	if want := "{modules, [beamscope, beamscope_facilities, beamscope_otel, beamscope_ring, beamscope_token]}"; !bytes.Contains(app, []byte(want)) {
 		t.Errorf("beamscope.app has no %s:\n%s", want, app)
 	}
-	otp.Erlc = "/nonexistent" // and is not needed any more
+	otp.Erlc = "/nonexistent" // not needed again
 	second, err := Compile(t.Context(), otp, dir)
 	if err != nil {
 		t.Fatal(err)
@@ -338,11 +300,30 @@ func TestFindOTP(t *testing.T) {
 	}
 }
 
-// What an installation is, its files tell: nothing of it runs.
+// SystemOTP is the installation of the erl in the PATH. It needs no probes.
+func TestSystemOTP(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", filepath.Join(dir, "bin"))
+	if _, err := SystemOTP(t.Context()); !errors.Is(err, ErrNoSystemOTP) {
+		t.Errorf("no erl: error %v, want %v", err, ErrNoSystemOTP)
+	}
+	fakeOTP(t, dir, "26.1", "/bin/true")
+	if otp, err := SystemOTP(t.Context()); err != nil || otp.Version != "26.1" || otp.Erl != filepath.Join(dir, "bin", "erl") {
+		t.Errorf("%+v, %v", otp, err)
+	}
+	if err := os.Chmod(filepath.Join(dir, "bin"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := SystemOTP(t.Context()); !errors.Is(err, trusted.ErrUntrusted) {
+		t.Errorf("others can write there: error %v, want %v", err, trusted.ErrUntrusted)
+	}
+}
+
+// OpenOTP reads the properties of an installation from its files and runs nothing.
 func TestOpenOTP(t *testing.T) {
 	otp := testOTP(t)
 	var again OTP
-	for _, dir := range []string{otp.Dir, otp.Root} { // bin there is full of links, bin here is not
+	for _, dir := range []string{otp.Dir, otp.Root} { // the bin folder of one contains links, that of the other does not
 		var err error
 		if again, err = OpenOTP(t.Context(), dir); err != nil {
 			t.Fatal(err)
@@ -367,7 +348,7 @@ func TestOpenOTP(t *testing.T) {
 	}
 }
 
-// A VM of another release than the system's own is found by its release only.
+// If an installation is not of the system's release, only FindRelease finds it.
 func TestFindRelease(t *testing.T) {
 	emulator := testOTP(t).Emulator()
 	t.Setenv("BEAMSCOPE_OTP", "")
@@ -405,8 +386,8 @@ func TestFindRelease(t *testing.T) {
 	}
 }
 
-// fakeOTP makes an installation of a version with a link to an emulator. Its other
-// programs leave a proof where they run.
+// fakeOTP makes an installation of a version with a link to an emulator. Its other programs leave a
+// file if they run.
 func fakeOTP(t *testing.T, dir, version, emulator string) {
 	t.Helper()
 	script := "#!/bin/sh\ntouch " + filepath.Join(dir, "proof") + "\n"
@@ -429,7 +410,7 @@ func fakeOTP(t *testing.T, dir, version, emulator string) {
 	}
 }
 
-// What others start while a program is written does not keep it from running.
+// A program can be run at once, even if other programs are started while it is written.
 func TestProgramsRunAtOnce(t *testing.T) {
 	program, err := os.ReadFile("/bin/true")
 	if err != nil {

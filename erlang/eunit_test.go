@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestEUnit runs the Erlang modules' own tests, each in a VM whose code path
-// makes the world that the tests are about.
+// TestEUnit runs the EUnit tests of the Erlang modules. Each runs in a VM with the code path that
+// its tests need.
 func TestEUnit(t *testing.T) {
 	otp := testOTP(t)
 	ebins, err := Compile(t.Context(), otp, t.TempDir())
@@ -25,13 +25,14 @@ func TestEUnit(t *testing.T) {
 	ring := []string{"-beamscope", "carrier", "ring", "-beamscope", "ring_slots", "256"}
 	for _, test := range []struct {
 		name, module string
-		first        []string // code paths in front of all others
+		first        []string // code paths before all others
 		before       string
-		args         []string // for erl besides
+		args         []string // further arguments of erl
 	}{
 		{"ring", "beamscope_ring_tests", []string{listening}, "ok", ring},
 		{"ring without probes", "beamscope_ring_tests", []string{silent}, "ok", ring},
-		{"VM with probes", "beamscope_vm_tests", nil, "ok", nil},
+		{"default carrier", "beamscope_default_tests", nil, "ok", nil},
+		{"VM with probes", "beamscope_vm_tests", nil, "ok", probes},
 		{"encoding", "beamscope_listening_tests", []string{listening}, "ok", probes},
 		{"built without probes", "beamscope_silent_tests", []string{silent}, "ok", probes},
 		{"no runtime_tools", "beamscope_silent_tests", nil, noRuntimeTools, probes},
@@ -64,8 +65,8 @@ func TestEUnit(t *testing.T) {
 	}
 }
 
-// TestFirstSpanLoadsNothing starts a VM for each way to end a first span. The code that a
-// span needs must be there when it starts.
+// TestFirstSpanLoadsNothing starts a VM for each way to end a first span. All code that a span
+// needs must be loaded before the span starts.
 func TestFirstSpanLoadsNothing(t *testing.T) {
 	otp := testOTP(t)
 	ebins, err := Compile(t.Context(), otp, t.TempDir())
@@ -73,7 +74,7 @@ func TestFirstSpanLoadsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := compileTests(t, otp, "beamscope/test/first/*.erl")
-	for _, how := range []string{"token", "start", "class", "exception"} {
+	for _, how := range []string{"token", "start", "class", "exception", "deciding"} {
 		t.Run(how, func(t *testing.T) {
 			args := []string{"-noinput"}
 			for _, path := range append(ebins, first) { // the last one comes first
@@ -84,6 +85,39 @@ func TestFirstSpanLoadsNothing(t *testing.T) {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})
+	}
+}
+
+// TestFirstSpansTogether starts the first spans of a VM in many processes at once. All of them
+// must be recorded, whichever process makes the ring.
+func TestFirstSpansTogether(t *testing.T) {
+	for _, carrier := range []string{"ring", "probes"} {
+		t.Run(carrier, func(t *testing.T) { firstSpan(t, carrier, "together") })
+	}
+}
+
+// TestFirstSpansKilled kills the processes of the first spans, each before its span has started.
+// The VM must have a ring in the end.
+func TestFirstSpansKilled(t *testing.T) { firstSpan(t, "ring", "killed") }
+
+// TestFirstSpanWithoutCodeServer checks that a VM that cannot load code runs its spans, unrecorded.
+func TestFirstSpanWithoutCodeServer(t *testing.T) { firstSpan(t, "ring", "no code server") }
+
+// firstSpan runs the module first_span.
+func firstSpan(t *testing.T, carrier, how string) {
+	t.Helper()
+	otp := testOTP(t)
+	ebins, err := Compile(t.Context(), otp, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"-noinput"}
+	for _, path := range append(ebins, compileTests(t, otp, "beamscope/test/first/*.erl")) { // the last one comes first
+		args = append(args, "-pa", path)
+	}
+	args = append(args, "-beamscope", "carrier", carrier, "-run", "first_span", "main", how)
+	if out, err := exec.CommandContext(t.Context(), otp.Erl, args...).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 
@@ -105,9 +139,12 @@ func compileTests(t *testing.T, otp OTP, patterns ...string) string {
 	return dir
 }
 
-// testOTP finds the VM, without which a test has no meaning.
+// testOTP finds the VM that the tests need.
 func testOTP(t *testing.T) OTP {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("`make test` runs it")
+	}
 	otp, err := FindOTP(t.Context())
 	if err != nil {
 		if os.Getenv("CI") == "true" {

@@ -10,8 +10,8 @@ import (
 	"github.com/beamscope/beamscope/internal/trusted"
 )
 
-// An installation that another user can change anywhere is refused, and nothing of it
-// has run.
+// If another user can change any part of an installation, OpenOTP refuses it and runs nothing of
+// it.
 func TestOpenOTPOfOthers(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, dir string){
 		"a folder above":         func(t *testing.T, dir string) { otheruser.Give(t, filepath.Dir(dir)) },
@@ -36,7 +36,7 @@ func TestOpenOTPOfOthers(t *testing.T) {
 			}
 			otheruser.Give(t, erl)
 		},
-		"where the emulator's link leads": func(t *testing.T, dir string) {
+		"the target of the emulator's link": func(t *testing.T, dir string) {
 			emulator, theirs := filepath.Join(dir, "erts-14.1/bin/beam.smp"), filepath.Join(otheruser.Dir(t), "beam.smp")
 			if err := errors.Join(os.Remove(emulator), os.Symlink(theirs, emulator)); err != nil {
 				t.Fatal(err)
@@ -65,7 +65,7 @@ func TestOpenOTPOfOthers(t *testing.T) {
 	}
 }
 
-// The compiled applications, which a VM loads, are refused where others can change them.
+// The compiled applications are refused if others can change them.
 func TestCompileIntoAFolderOfOthers(t *testing.T) {
 	dir := otheruser.Dir(t)
 	otp := OTP{Version: "25", Erlc: "/bin/false"}

@@ -19,14 +19,35 @@ import (
 // provider is the name of the Erlang VM's provider of probes.
 const provider = "erlang"
 
-// OpenOTP returns the installation in a folder, the one above bin/erl. It runs nothing:
-// what the installation is, and that its VM has probes, is read from its files.
+// OpenOTP returns the installation in a folder, the one above bin/erl. It runs nothing: it reads
+// the version, and whether the VM has probes, from the files.
 //
-// Root or this process's user must own the folder, each folder above it, and everything
-// that a VM would run or load from it, and others must not be able to write there: the
-// error wraps [trusted.ErrUntrusted] where that is not so. It wraps ErrNoOTP where there
-// is no installation, and ErrNoProbes where there is one without probes.
+// Root or this process's user must own the folder, each folder above it, and everything that a VM
+// would run or load from it, and others must not be able to write there. Otherwise the error wraps
+// [trusted.ErrUntrusted]. It wraps ErrNoOTP if there is no installation, and ErrNoProbes if the
+// installation has no probes.
 func OpenOTP(ctx context.Context, dir string) (OTP, error) {
+	otp, err := open(ctx, dir, ErrNoOTP)
+	if err != nil {
+		return OTP{}, err
+	}
+	return otp, otp.hasProbes()
+}
+
+// SystemOTP returns the installation whose erl is in the PATH, with or without probes. It runs
+// nothing, and checks the files' owners as [OpenOTP] does. The error wraps ErrNoSystemOTP where
+// there is no such installation.
+func SystemOTP(ctx context.Context) (OTP, error) {
+	erl, err := exec.LookPath("erl")
+	if err != nil {
+		return OTP{}, fmt.Errorf("%w (%w)", ErrNoSystemOTP, err)
+	}
+	return open(ctx, filepath.Dir(filepath.Dir(erl)), ErrNoSystemOTP)
+}
+
+// open returns the installation in a folder, with or without probes. The error wraps missing if
+// there is none.
+func open(ctx context.Context, dir string, missing error) (OTP, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return OTP{}, err
@@ -35,19 +56,19 @@ func OpenOTP(ctx context.Context, dir string) (OTP, error) {
 	for _, tool := range []string{otp.Erl, otp.Erlc} {
 		path, err := trusted.Path(tool)
 		if err == nil {
-			_, err = exec.LookPath(path) // whether it can be run
+			_, err = exec.LookPath(path) // checks that it is executable
 		}
 		if errors.Is(err, trusted.ErrUntrusted) {
 			return OTP{}, err
 		}
 		if err != nil {
-			return OTP{}, fmt.Errorf("%w (%w)", ErrNoOTP, err)
+			return OTP{}, fmt.Errorf("%w (%w)", missing, err)
 		}
 		otp.Root = filepath.Dir(filepath.Dir(path))
 	}
 	runtime, release, err := releaseOf(otp.Root)
 	if err != nil {
-		return OTP{}, fmt.Errorf("%w (%w)", ErrNoOTP, err)
+		return OTP{}, fmt.Errorf("%w (%w)", missing, err)
 	}
 	otp.Bin = filepath.Join(otp.Root, "erts-"+runtime, "bin")
 	if err := otp.trusted(ctx); err != nil {
@@ -57,11 +78,11 @@ func OpenOTP(ctx context.Context, dir string) (OTP, error) {
 	if version, err := readWord(filepath.Join(otp.Root, "releases", release, "OTP_VERSION")); err == nil {
 		otp.Version = version
 	}
-	return otp, otp.hasProbes()
+	return otp, nil
 }
 
-// releaseOf returns the versions of an installation's runtime system and of OTP, such as
-// "13.1.5" and "25". The program erl is told them by the same file (start_erl(1)).
+// releaseOf returns the versions of an installation's runtime system and of OTP, such as "13.1.5"
+// and "25". The program erl reads them from the same file (start_erl(1)).
 func releaseOf(root string) (runtime, release string, err error) {
 	path := filepath.Join(root, "releases", "start_erl.data")
 	text, err := readShort(path)
@@ -75,7 +96,7 @@ func releaseOf(root string) (runtime, release string, err error) {
 	return words[0], words[1], nil
 }
 
-// word is what versions consist of. None leads to another folder.
+// word matches the parts of versions. None of them leads to another folder.
 var word = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._+-]*$`)
 
 // readWord returns the only word in a short file.
@@ -91,7 +112,7 @@ func readWord(path string) (string, error) {
 	return text, nil
 }
 
-// readShort returns the beginning of a file, of which no more is needed.
+// readShort returns the beginning of a file that should be short.
 func readShort(path string) (string, error) {
 	const most = 256
 	file, err := os.Open(path)
@@ -103,9 +124,9 @@ func readShort(path string) (string, error) {
 	return string(text), err
 }
 
-// trusted checks everything that a VM of the installation runs or loads: its programs,
-// its boot files, and the code and native libraries of its applications. Examples and
-// documentation, which an installation may leave open to a group, are not looked at.
+// trusted checks everything that a VM of the installation runs or loads: its programs, its boot
+// files, and the code and native libraries of its applications. It does not check examples and
+// documentation, which a group may be allowed to change.
 func (otp OTP) trusted(ctx context.Context) error {
 	trees := []string{filepath.Join(otp.Root, "bin"), filepath.Dir(otp.Bin), filepath.Join(otp.Root, "releases")}
 	lib := filepath.Join(otp.Root, "lib")
@@ -138,8 +159,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// hasProbes returns an error unless the VM has probes, and the library by which Erlang
-// code fires those of users.
+// hasProbes returns an error unless the VM has probes, and the library with which Erlang code fires
+// its own.
 func (otp OTP) hasProbes() error {
 	file, err := usdt.Open(otp.Emulator())
 	if errors.Is(err, fs.ErrNotExist) {

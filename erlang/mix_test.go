@@ -19,7 +19,7 @@ end
   def checkout, do: :beamscope.with_span("checkout", fn -> :sold end)
 end
 `
-	// sameApp compares two .app files but for their order and for what mix does not take over.
+	// sameApp compares two .app files except for their order and for keys that mix leaves out.
 	sameApp = `
 		Terms = fun(F) -> {ok, [{application, A, L}]} = file:consult(F),
 			{A, [{K, case K of modules -> lists:sort(V); _ -> V end} || {K, V} <- lists:sort(L), K =/= licenses, K =/= links, {K, V} =/= {env, []}]} end,
@@ -27,8 +27,8 @@ end
 		case Ours of Mixed -> halt(0); _ -> io:format("rebar3: ~p~nmix: ~p~n", [Ours, Mixed]), halt(1) end.`
 )
 
-// A project of mix can use the applications without rebar3, and they are the same as those that
-// rebar3 makes.
+// A mix project can use the applications without rebar3, and gets the same applications as with
+// rebar3.
 func TestMixWithoutRebar3(t *testing.T) {
 	otp := testOTP(t)
 	elixir := elixirOf(t)

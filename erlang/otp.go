@@ -19,6 +19,9 @@ var (
 	ErrNoOTP = errors.New("no Erlang VM with probes: run `make otp` to build one (about five minutes), " +
 		"or set BEAMSCOPE_OTP to the folder of one, above bin/erl")
 
+	// ErrNoSystemOTP means that the system has no Erlang VM of its own.
+	ErrNoSystemOTP = errors.New("no Erlang VM in the PATH: install one, on Debian and its relatives the package erlang-base")
+
 	// ErrNoProbes means that an Erlang VM was found, but one without probes.
 	ErrNoProbes = errors.New("the Erlang VM has no probes: it must be configured --with-dynamic-trace=systemtap, " +
 		"and have the application runtime_tools")
@@ -34,9 +37,9 @@ type OTP struct {
 	Bin     string // the folder of the emulator and what starts it
 }
 
-// FindOTP returns the installation in $BEAMSCOPE_OTP or else the newest one that
-// erlang/otp/build.sh has built of the system's own release in the user's cache
-// folder. Its errors are those of OpenOTP.
+// FindOTP returns the installation in $BEAMSCOPE_OTP. Without that, it returns the newest one in
+// the user's cache folder that erlang/otp/build.sh has built from the system's own release. Its
+// errors are those of OpenOTP.
 func FindOTP(ctx context.Context) (OTP, error) {
 	if dir := os.Getenv("BEAMSCOPE_OTP"); dir != "" {
 		otp, err := OpenOTP(ctx, dir)
@@ -63,9 +66,9 @@ func FindRelease(ctx context.Context, release int) (OTP, error) {
 	return OpenOTP(ctx, dir)
 }
 
-// BuildOTP builds a VM with probes from the distribution's source package into
-// the user's cache folder, which takes minutes, and returns it; see otp/build.sh.
-// Where that was done before it only returns it. Progress goes to the writer.
+// BuildOTP builds a VM with probes from the distribution's source package into the user's cache
+// folder, which takes minutes, and returns it; see otp/build.sh. If the VM exists, it only returns
+// it. Progress goes to the writer.
 func BuildOTP(ctx context.Context, progress io.Writer) (OTP, error) {
 	cache, err := cacheDir()
 	if err != nil {
@@ -85,14 +88,17 @@ func BuildOTP(ctx context.Context, progress io.Writer) (OTP, error) {
 	return OpenOTP(ctx, filepath.Dir(filepath.Dir(lines[len(lines)-1])))
 }
 
-// emulator is what the file of the VM itself is called.
+// emulator is the file name of the VM itself.
 const emulator = "beam.smp"
 
-// Private returns the installation with an emulator of its own, a copy in dir, an
-// empty folder. Probes are attached to a file: what is attached to the copy does not
-// touch other VMs, and what is attached to theirs does not touch its. Its folder is called
-// as that of the original, which has the version.
-func (otp OTP) Private(dir string) (OTP, error) {
+// Private returns the installation with its own copy of the emulator in dir, an empty folder.
+// Probes are attached to a file: those of the copy do not touch other VMs, and those of other VMs
+// do not touch the copy. The folder has the name of the original, which contains the version.
+func (otp OTP) Private(dir string) (OTP, error) { return otp.WithEmulator(dir, otp.Emulator()) }
+
+// WithEmulator is like Private, but the emulator in dir is a copy of the file at path. It must be of
+// the same version: everything else is that of otp.
+func (otp OTP) WithEmulator(dir, path string) (OTP, error) {
 	programs, err := os.ReadDir(otp.Bin)
 	if err != nil {
 		return OTP{}, fmt.Errorf("copy the emulator: %w", err)
@@ -109,7 +115,7 @@ func (otp OTP) Private(dir string) (OTP, error) {
 			return OTP{}, fmt.Errorf("copy the emulator: %w", err)
 		}
 	}
-	original, err := os.Open(otp.Emulator())
+	original, err := os.Open(path)
 	if err != nil {
 		return OTP{}, fmt.Errorf("copy the emulator: %w", err)
 	}
@@ -126,16 +132,16 @@ func (otp OTP) Private(dir string) (OTP, error) {
 	return otp, nil
 }
 
-// shellQuote returns a word that sh takes for the text.
+// shellQuote quotes a text as one word for sh.
 func shellQuote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // Emulator returns the path of the file that the VM runs.
 func (otp OTP) Emulator() string { return filepath.Join(otp.Bin, emulator) }
 
-// writeProgram writes a file that can be run at once.
+// writeProgram writes a program that can be run at once.
 func writeProgram(path string, from io.Reader) error {
-	// What another goroutine starts meanwhile would have the file open for writing too,
-	// until it is another program: the file would be busy (golang.org/issue/22315).
+	// A process that another goroutine starts meanwhile would inherit the file, open for writing,
+	// until it calls exec: the file would be busy (golang.org/issue/22315).
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
@@ -146,12 +152,12 @@ func writeProgram(path string, from io.Reader) error {
 	return errors.Join(err, out.Close())
 }
 
-// suiteFile marks a build of build.sh whose source is not from the system's own
-// suite. Only a caller that names the release gets such a build.
+// suiteFile marks a build of build.sh whose source is not from the system's own suite. Such a build
+// is used only if the caller names its release.
 const suiteFile = "suite"
 
-// newestBuilt returns the folder of the newest VM that build.sh has finished, of
-// one release or, with 0, of the system's own. A build under way has another name.
+// newestBuilt returns the folder of the newest VM that build.sh has completed, of a release or, if
+// release is 0, of the system's own. An unfinished build has another name.
 func newestBuilt(release int) (string, error) {
 	cache, err := cacheDir()
 	if err != nil {
@@ -181,7 +187,7 @@ func newestBuilt(release int) (string, error) {
 	return newest, nil
 }
 
-// versionLess compares names such as otp-25.2.3 by their numbers.
+// versionLess compares names such as otp-25.2.3 by their version numbers.
 func versionLess(a, b string) bool {
 	for a != "" && b != "" {
 		var x, y string
@@ -198,8 +204,8 @@ func versionLess(a, b string) bool {
 	return a == "" && b != ""
 }
 
-// cacheDir is the folder that build.sh uses too, so it follows the same rule
-// and not that of os.UserCacheDir, which differs on other systems.
+// cacheDir returns the cache folder that build.sh uses. So it follows the same rule, and not that
+// of os.UserCacheDir, which differs on other systems.
 func cacheDir() (string, error) {
 	if dir := os.Getenv("XDG_CACHE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "beamscope"), nil

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// lineWriter cuts what is written into lines.
+// lineWriter splits written text into lines.
 type lineWriter struct {
 	partial []byte
 }
@@ -23,10 +23,10 @@ func (w *lineWriter) each(p []byte, line func(string)) {
 	}
 }
 
-// tailSize is how much of a program's last words an error repeats.
+// tailSize is the maximum number of bytes of a program's output in an error.
 const tailSize = 2048
 
-// tail is a Writer that remembers the end of what was written.
+// tail is a Writer that keeps the end of the written text.
 type tail struct {
 	mu   sync.Mutex
 	text []byte
@@ -42,7 +42,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// suffix is what an error may end with: the text on lines of its own, if any.
+// suffix returns the text to append to an error: a line feed and the written text, or "".
 func (t *tail) suffix() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

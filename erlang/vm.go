@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// ErrStopped means that the VM is no more.
+// ErrStopped means that the VM has ended.
 var ErrStopped = errors.New("the Erlang VM has stopped")
 
-// stopGrace is what a VM gets to stop of its own accord before it is killed.
+// stopGrace is the time that a VM has to stop by itself before it is killed.
 const stopGrace = 5 * time.Second
 
-// CallError is what the VM answers to an order it cannot carry out.
+// CallError is the answer of the VM to an order that it cannot carry out.
 type CallError struct {
 	Order string // the order
 	Term  string // the Erlang term that says why not
@@ -25,7 +25,17 @@ type CallError struct {
 
 func (e *CallError) Error() string { return e.Order + ": " + e.Term }
 
-// Options say how to start a VM. The zero value is a VM that waits for calls.
+// A Carrier carries spans from the application beamscope to a collector. The zero value
+// leaves the choice to the application, whose default is the ring.
+type Carrier string
+
+// The carriers of spans, as the application's environment names them.
+const (
+	Probes Carrier = "probes" // the VM's probes, where it has them
+	Ring   Carrier = "ring"   // the ring in the VM's memory
+)
+
+// Options configure a VM to start. The zero value is a VM that waits for calls.
 type Options struct {
 	// Main are the arguments of beamscope_demo:main: the system to start and its
 	// options ("mm1k", "rate=400", "k=10"; "ftf" or "atf", "slow_2=2"), or
@@ -33,14 +43,14 @@ type Options struct {
 	Main []string
 	// Args are further arguments of erl, such as "+S", "2:2", "-sname", "a".
 	Args []string
-	// Ring has spans recorded in the ring, also where the VM has probes for them to fire.
-	Ring bool
+	// Carrier is the carrier of the VM's spans.
+	Carrier Carrier
 	// Paths are further code paths, put before those of the applications.
 	Paths []string
 	// Env is the environment, or nil for that of this process.
 	Env []string
-	// Stdout gets what the VM prints beside its answers, line by line. It is
-	// called from one goroutine at a time.
+	// Stdout gets the VM's output other than answers, line by line. It is called from one goroutine
+	// at a time.
 	Stdout io.Writer
 }
 
@@ -55,7 +65,7 @@ type VM struct {
 	stdout *demux
 	stderr tail
 
-	done chan struct{} // closed when the VM is no more and err is set
+	done chan struct{} // closed when the VM has ended and err is set
 	err  error
 }
 
@@ -67,14 +77,14 @@ func StartVM(ctx context.Context, otp OTP, opts Options) (*VM, error) {
 		return nil, err
 	}
 	args := []string{"-noshell"}
-	for _, path := range append(ebins, opts.Paths...) { // erl puts the last one first
+	for _, path := range append(ebins, opts.Paths...) { // the last -pa is first in the code path
 		args = append(args, "-pa", path)
 	}
-	// Logs must not get between the answers on stdout.
+	// Logs must not be mixed with the answers on stdout.
 	args = append(args, "-kernel", "logger",
 		`[{handler,default,logger_std_h,#{config=>#{type=>standard_error}}}]`)
-	if opts.Ring {
-		args = append(args, "-beamscope", "carrier", "ring")
+	if opts.Carrier != "" {
+		args = append(args, "-beamscope", "carrier", string(opts.Carrier))
 	}
 	args = append(args, opts.Args...)
 	args = append(args, "-run", "beamscope_demo", "main")
@@ -91,7 +101,7 @@ func StartVM(ctx context.Context, otp OTP, opts Options) (*VM, error) {
 	vm.cmd.Env = opts.Env
 	vm.cmd.Stdout = vm.stdout
 	vm.cmd.Stderr = &vm.stderr
-	// A daemon the VM has left behind, epmd say, may hold the pipes open.
+	// A daemon that the VM has started, such as epmd, may keep the pipes open.
 	vm.cmd.WaitDelay = stopGrace
 	if vm.stdin, err = vm.cmd.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("start the Erlang VM: %w", err)
@@ -114,17 +124,17 @@ func StartVM(ctx context.Context, otp OTP, opts Options) (*VM, error) {
 	}
 }
 
-// PID is the process id of the emulator itself: erl and what it calls replace
-// themselves by exec.
+// PID returns the process id of the emulator itself: erl and its wrappers replace themselves by
+// exec.
 func (vm *VM) PID() int { return vm.cmd.Process.Pid }
 
-// Done is closed when the VM is no more.
+// Done is closed when the VM has ended.
 func (vm *VM) Done() <-chan struct{} { return vm.done }
 
-// Call applies an Erlang function to a list of arguments, an Erlang expression
-// such as "[#{procs => 4}]", and returns the result as an Erlang term on one
-// line. Calls run beside each other in the VM. An exception is a *CallError;
-// if ctx is done first, the call goes on in the VM but its answer is dropped.
+// Call applies an Erlang function to a list of arguments, an Erlang expression such as "[#{procs =>
+// 4}]", and returns the result as an Erlang term on one line. Calls run in parallel in the VM. An
+// exception is a *CallError; if ctx is done first, the call continues in the VM but its answer is
+// dropped.
 func (vm *VM) Call(ctx context.Context, module, function, args string) (string, error) {
 	return vm.ask(ctx, fmt.Sprintf("call %s %s %s.", module, function, args))
 }
@@ -135,8 +145,8 @@ func (vm *VM) Set(ctx context.Context, key, value string) error {
 	return err
 }
 
-// Stop ends the VM, kills it if it does not listen, and returns when it is
-// gone. Its error is that of a VM that had ended badly before.
+// Stop ends the VM, kills it if it does not react, and returns when it is gone. The error says that
+// the VM had already failed before.
 func (vm *VM) Stop() error {
 	select {
 	case <-vm.done:
@@ -147,7 +157,7 @@ func (vm *VM) Stop() error {
 	default:
 	}
 	vm.writing.Lock()
-	_, _ = io.WriteString(vm.stdin, "stop\n") // the end of its input says the same
+	_, _ = io.WriteString(vm.stdin, "stop\n") // closing stdin has the same effect
 	_ = vm.stdin.Close()
 	vm.writing.Unlock()
 	select {
@@ -169,7 +179,7 @@ func (vm *VM) ask(ctx context.Context, order string) (string, error) {
 	_, err := fmt.Fprintf(vm.stdin, "%s %s\n", tag, order)
 	vm.writing.Unlock()
 	if err != nil {
-		<-vm.done // nobody reads: it is ending
+		<-vm.done // the VM no longer reads: it is ending
 		return "", fmt.Errorf("%s: %w", order, vm.gone())
 	}
 	select {
@@ -177,7 +187,7 @@ func (vm *VM) ask(ctx context.Context, order string) (string, error) {
 		return result(order, text)
 	case <-vm.done:
 		select {
-		case text := <-answer: // its last words
+		case text := <-answer: // an answer sent just before the end
 			return result(order, text)
 		default:
 			return "", fmt.Errorf("%s: %w", order, vm.gone())
@@ -195,7 +205,7 @@ func result(order, text string) (string, error) {
 	return "", &CallError{Order: order, Term: term}
 }
 
-// gone describes the end of the VM. Only to be called when done is closed.
+// gone returns the error for a VM that has ended. Callers wait for done before.
 func (vm *VM) gone() error {
 	if vm.err == nil {
 		return fmt.Errorf("%w%s", ErrStopped, vm.stderr.suffix())
@@ -203,8 +213,7 @@ func (vm *VM) gone() error {
 	return fmt.Errorf("%w: %w%s", ErrStopped, vm.err, vm.stderr.suffix())
 }
 
-// demux takes the VM's output apart: answers to those who wait for them, the
-// rest to whom it may concern.
+// demux splits the VM's output: it passes answers to the waiting calls, and all other lines to rest.
 type demux struct {
 	lines lineWriter
 	ready chan struct{}
@@ -240,7 +249,7 @@ func (d *demux) line(line string) {
 	switch {
 	case ok:
 		answer <- text
-	case strings.HasPrefix(first, "@"): // its asker has left
+	case strings.HasPrefix(first, "@"): // the caller has stopped waiting
 	default:
 		_, _ = io.WriteString(d.rest, line+"\n")
 	}
@@ -255,7 +264,7 @@ func (d *demux) isFirst() bool {
 	}
 }
 
-// expect returns a new tag, and where the answer that bears it will come out.
+// expect returns a new tag, and the channel that receives the answer with this tag.
 func (d *demux) expect() (string, <-chan string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

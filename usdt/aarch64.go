@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Registers of arm64, by their place in struct user_pt_regs (Linux
+// Registers of arm64, by their index in struct user_pt_regs (Linux
 // arch/arm64/include/uapi/asm/ptrace.h); x0 to x30 are 0 to 30.
 const (
 	armFP Register = 29

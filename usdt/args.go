@@ -20,9 +20,8 @@ import (
 // ErrMachine for another machine, ErrFormat for more than MaxArgs arguments or a
 // text of more than 4096 bytes.
 //
-// A specification without its size ("%rax", as the oldest notes have them) is
-// ArgUnknown: nothing says how much of the register is meant. libbpf refuses it
-// also (src/usdt.c).
+// A specification without its size ("%rax", as the oldest notes have them) is ArgUnknown: the used
+// part of the register is unknown. libbpf refuses it too (src/usdt.c).
 func ParseArgs(machine elf.Machine, spec string) ([]Arg, error) {
 	operands, err := parseOperands(machine, spec)
 	if err != nil {
@@ -46,7 +45,7 @@ func ParseArgs(machine elf.Machine, spec string) ([]Arg, error) {
 	return args, errors.Join(problems...)
 }
 
-// An ArgError tells why an argument is ArgUnknown.
+// An ArgError is the reason why an argument is ArgUnknown.
 type ArgError struct {
 	Index int    // of the argument, from 0
 	Spec  string // its specification
@@ -75,8 +74,8 @@ func (a Arg) String() string {
 	return letter + strconv.Itoa(8*a.Size) + " " + a.place()
 }
 
-// place returns where the argument is: as in Spec, or in terms of pt_regs where
-// there is none.
+// place returns the location of the argument: as in Spec, or by the field names of pt_regs if Spec
+// has none.
 func (a Arg) place() string {
 	if _, place, found := strings.Cut(a.Spec, "@"); found {
 		return printable(place)
@@ -90,7 +89,7 @@ func (a Arg) place() string {
 	return fmt.Sprintf("*(regs[%d] + regs[%d]*%d + %d)", a.Base, a.Index, a.Scale, a.Disp)
 }
 
-// printable returns s, quoted if it would do something to a terminal: it comes
+// printable returns s, quoted if it contains characters that a terminal would interpret: it comes
 // from a file.
 func printable(s string) string {
 	for _, r := range s {
@@ -101,10 +100,10 @@ func printable(s string) string {
 	return s
 }
 
-// An operand is a parsed specification that may still want a symbol's address.
+// An operand is a parsed specification whose symbol may not be resolved yet.
 type operand struct {
 	arg    Arg
-	symbol string // "" where none is wanted; else to be added to arg.Disp
+	symbol string // "" for none; else its address is to be added to arg.Disp
 	err    error  // why arg is ArgUnknown
 }
 
@@ -133,8 +132,8 @@ func parseOperands(machine elf.Machine, spec string) ([]operand, error) {
 	return operands, nil
 }
 
-// splitArgs cuts specifications apart at the spaces that are not within brackets.
-// After an unbalanced bracket nothing is cut, so that nothing is misread.
+// splitArgs splits specifications at spaces outside of brackets. It does not split after an
+// unbalanced bracket, so that nothing is misread.
 func splitArgs(spec string) []string {
 	var (
 		specs []string
@@ -161,7 +160,7 @@ func splitArgs(spec string) []string {
 	return specs
 }
 
-// parseOperand parses one specification, "N@place"; parse is for the place.
+// parseOperand parses one specification, "N@place". parse parses the place.
 func parseOperand(spec string, parse func(string) (operand, error)) operand {
 	fail := func(err error) operand { return operand{arg: unknown(spec), err: err} }
 	prefix, place, found := strings.Cut(spec, "@")
@@ -184,10 +183,9 @@ func parseOperand(spec string, parse func(string) (operand, error)) operand {
 	return o
 }
 
-// resolve adds the address of the operand's symbol. A displacement from the
-// instruction pointer, which is the site's address when the probe fires, stays
-// right wherever the file is loaded. All other uses of a symbol (as a constant, or
-// with an index) are right only in a file that cannot be moved.
+// resolve adds the address of the operand's symbol. A displacement from the instruction pointer
+// (the site's address when the probe fires) is right wherever the file is loaded. All other uses of
+// a symbol, as a constant or with an index, are right only in a file at a fixed address.
 func (o operand) resolve(symbol, site uint64, movable bool) Arg {
 	arg := o.arg
 	switch {
@@ -207,8 +205,8 @@ func unknown(spec string) Arg {
 	return Arg{Kind: ArgUnknown, Base: NoRegister, Index: NoRegister, Spec: spec}
 }
 
-// parseSize parses what is in front of the @: the size in bytes, negative for
-// signed integers, with a letter for other types than integers.
+// parseSize parses the part before the @: the size in bytes, negative for signed integers, with a
+// letter for types other than integers.
 func parseSize(prefix string) (size int, signed bool, err error) {
 	switch prefix {
 	case "1", "2", "4", "8":
@@ -222,8 +220,7 @@ func parseSize(prefix string) (size int, signed bool, err error) {
 	return 0, false, fmt.Errorf("%w: size %q is none of 1, 2, 4, 8 and their negatives", ErrArgument, prefix)
 }
 
-// cut leaves of a constant what an integer of its size holds, as it would be read
-// from a register.
+// cut truncates a constant to the size of its integer type, as if it were read from a register.
 func (a *Arg) cut() {
 	if a.Kind != ArgConst {
 		return

@@ -100,7 +100,7 @@ func TestParseArgsRoundTrip(t *testing.T) {
 	}
 }
 
-// checkArgs checks what holds of all arguments, whatever they were read from.
+// checkArgs checks properties of all arguments, whatever their source.
 func checkArgs(t *testing.T, machine elf.Machine, args []Arg) {
 	t.Helper()
 	registers := Register(21)

@@ -42,7 +42,7 @@ func testArgs(t *testing.T, machine elf.Machine, tests []argTest) {
 		}
 		all = append(all, test.spec)
 	}
-	// Each is read the same among others.
+	// Each gives the same result among others.
 	for len(all) > 0 {
 		n := min(len(all), MaxArgs)
 		got, err := ParseArgs(machine, strings.Join(all[:n], " ")+" ")
@@ -100,7 +100,7 @@ func TestParseArgsX86(t *testing.T) {
 
 		{"1@%ah", ah},
 		{"-1@%dh", dh},
-		{"4@%al", reg(4, false, 10)}, // the size in front decides
+		{"4@%al", reg(4, false, 10)}, // the size determines the width
 		{"8@%rip", reg(8, false, 16)},
 	})
 }
@@ -187,7 +187,7 @@ func TestParseArgsUnknown(t *testing.T) {
 	}
 	for _, test := range tests {
 		for _, spec := range test.specs {
-			// The arguments around it stay usable, unless the cut is uncertain.
+			// The other arguments remain usable, unless it is uncertain where they begin.
 			good := map[elf.Machine]string{elf.EM_X86_64: "8@%rax", elf.EM_AARCH64: "8@x0"}[test.machine]
 			got, err := ParseArgs(test.machine, good+" "+spec)
 			if !errors.Is(err, test.want) {

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// The limits on what is read of a file's contents.
+// The limits on reading a file's contents.
 const (
 	maxDataBytes = 64 << 20 // in all data segments together
 	maxTexts     = 64
@@ -19,8 +19,7 @@ const (
 // prefix, wherever they are in the file's data, without repetitions and in the order
 // in which the file has them. The prefix itself may be in the middle of another string.
 //
-// The error is ErrFormat where the data exceeds the package's limits or the file ends
-// before it.
+// The error is ErrFormat if the data exceeds the package's limits or the file ends before it.
 func (f *File) Texts(prefix string) ([]string, error) {
 	var texts []string
 	left := uint64(maxDataBytes)
@@ -48,7 +47,7 @@ func appendTexts(texts []string, data *io.SectionReader, prefix string) ([]strin
 	const step = 1 << 20
 	buffer := make([]byte, min(step+maxNameLength+1, data.Size()))
 	for from := int64(0); from < data.Size(); from += step {
-		// What begins in a step may end behind it.
+		// A string that begins in a step may end after it.
 		part := buffer[:min(int64(len(buffer)), data.Size()-from)]
 		if n, err := data.ReadAt(part, from); n < len(part) {
 			return nil, readError(err)
@@ -70,6 +69,12 @@ func appendTexts(texts []string, data *io.SectionReader, prefix string) ([]strin
 		}
 	}
 	return texts, nil
+}
+
+// Offset returns the position in the file of the code at an address, as linked. The error is
+// ErrFormat where the file has no code there.
+func (f *File) Offset(address uint64) (uint64, error) {
+	return f.image.fileOffset(address, 1, true)
 }
 
 // Code returns the n bytes of code, at most 64, at an address, as linked. The error is

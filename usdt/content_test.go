@@ -27,7 +27,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// Where a string lies relative to the parts in which a segment is read does not matter.
+// A string is found at any position relative to the chunks in which a segment is read.
 func TestTextsAnywhere(t *testing.T) {
 	const size = 3<<20 + 7
 	rapid.Check(t, func(t *rapid.T) {

@@ -11,10 +11,9 @@ import (
 	"math"
 )
 
-// Section returns the contents of a section, uncompressed, and nil where the file has no
-// section of this name or not what is in it. The error wraps ErrFormat where the contents,
-// or what they are when compressed, are more than limit bytes, or malformed; and is the
-// context's cause where that is done before.
+// Section returns the uncompressed contents of a section. It returns nil if the file has no section
+// with this name, or no contents for it. The error wraps ErrFormat if the contents are malformed,
+// or larger than limit bytes, compressed or not. If the context ends first, the error is its cause.
 func (f *File) Section(ctx context.Context, name string, limit uint64) ([]byte, error) {
 	for _, s := range f.image.sections {
 		if s.name != name || s.kind == elf.SHT_NOBITS {
@@ -29,7 +28,18 @@ func (f *File) Section(ctx context.Context, name string, limit uint64) ([]byte, 
 	return nil, nil
 }
 
-// contents returns what is in a section.
+// SectionAddress returns the address of a section, as linked. ok is false if the file has no section
+// with this name.
+func (f *File) SectionAddress(name string) (address uint64, ok bool) {
+	for _, s := range f.image.sections {
+		if s.name == name {
+			return s.address, true
+		}
+	}
+	return 0, false
+}
+
+// contents returns the uncompressed contents of a section.
 func (img *image) contents(ctx context.Context, s section, limit uint64) ([]byte, error) {
 	if s.size > limit {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d are read", ErrFormat, s.size, limit)
@@ -57,11 +67,11 @@ func (img *image) contents(ctx context.Context, s section, limit uint64) ([]byte
 	return readAll(ctx, whole, size)
 }
 
-// compressionHeaderSize is the size of what is in front of compressed contents.
+// compressionHeaderSize is the size of the header before compressed contents.
 const compressionHeaderSize = 24
 
-// readAll reads exactly size bytes. It allocates as it reads: the size is what a file
-// claims.
+// readAll reads exactly size bytes. It allocates memory as it reads, because size may be a false
+// claim of the file.
 func readAll(ctx context.Context, r io.Reader, size uint64) ([]byte, error) {
 	var data bytes.Buffer
 	for uint64(data.Len()) < size {
@@ -83,7 +93,7 @@ func readAll(ctx context.Context, r io.Reader, size uint64) ([]byte, error) {
 	return data.Bytes(), nil
 }
 
-// uncompressed returns what compressed contents are, from behind their header.
+// uncompressed returns a reader of the contents after the compression header.
 func uncompressed(kind elf.CompressionType, raw *io.SectionReader) (io.Reader, error) {
 	switch kind {
 	case elf.COMPRESS_ZLIB:
@@ -94,8 +104,8 @@ func uncompressed(kind elf.CompressionType, raw *io.SectionReader) (io.Reader, e
 	return nil, fmt.Errorf("compression %v is not known", kind)
 }
 
-// zstdReader has the standard library uncompress contents, which it does for sections of
-// files only: for that of a file which has no other.
+// zstdReader decompresses with the standard library, which does so only for sections of ELF files.
+// So it makes a file with only this section.
 func zstdReader(raw *io.SectionReader) (io.Reader, error) {
 	const names, sections = "\x00.debug\x00", 3
 	file := elf.Header64{
@@ -125,7 +135,7 @@ func zstdReader(raw *io.SectionReader) (io.Reader, error) {
 	return f.Section(".debug").Open(), nil
 }
 
-// behind is some bytes with contents behind them.
+// A behind is a reader of front followed by other contents.
 type behind struct {
 	front []byte
 	rest  *io.SectionReader

@@ -10,8 +10,8 @@ import (
 	"math"
 )
 
-// The limits on what is read from a file. They are far above what linkers
-// produce, and keep a hostile file from taking memory or time.
+// The limits on reading a file. They are far above what linkers produce, and keep a hostile file
+// from taking memory or time.
 const (
 	maxSegments      = 4096
 	maxSections      = 1 << 16
@@ -52,7 +52,7 @@ type segment struct {
 
 // A section is a section header.
 type section struct {
-	name    string // "" where it is missing or longer than maxNameLength
+	name    string // "" if it is missing or longer than maxNameLength
 	kind    elf.SectionType
 	flags   elf.SectionFlag
 	address uint64
@@ -62,7 +62,7 @@ type section struct {
 	align   uint64
 }
 
-// A header is what the ELF header says about the two tables.
+// A header contains the places of the two tables from the ELF header.
 type header struct {
 	segmentOffset, sectionOffset uint64
 	segments, sections, names    uint64
@@ -91,7 +91,7 @@ func readImage(r io.ReaderAt) (*image, error) {
 	return img, nil
 }
 
-// identify checks that an ELF header is one of a kind that the package reads.
+// identify checks that an ELF header is of a supported kind.
 func (img *image) identify(raw []byte) error {
 	if string(raw[:4]) != elf.ELFMAG {
 		return fmt.Errorf("%w: no ELF magic number", ErrFormat)
@@ -113,8 +113,8 @@ func (img *image) identify(raw []byte) error {
 	return nil
 }
 
-// readHeader finds the two tables. Counts too large for their field are in
-// section header 0 (elf(5): e_phnum, e_shnum, e_shstrndx).
+// readHeader finds the two tables. Counts too large for their fields are in section header 0
+// (elf(5): e_phnum, e_shnum, e_shstrndx).
 func (img *image) readHeader(raw []byte) (header, error) {
 	le := binary.LittleEndian
 	h := header{
@@ -214,7 +214,7 @@ func (img *image) readSections(h header) error {
 	return img.nameSections(h.names, names)
 }
 
-// nameSections gives the sections their names, which are in section index.
+// nameSections sets the names of the sections, which are in the section with this index.
 func (img *image) nameSections(index uint64, offsets []uint32) error {
 	if index == 0 { // SHN_UNDEF: the file names no sections
 		return nil
@@ -241,7 +241,7 @@ func (img *image) readSection(s section, limit uint64) ([]byte, error) {
 	return readFull(img.r, s.offset, s.size)
 }
 
-// check tells whether a section's contents can be read as they are.
+// check returns an error if a section's contents cannot be read directly.
 func (s section) check(limit uint64) error {
 	switch {
 	case s.kind == elf.SHT_NOBITS:
@@ -254,9 +254,8 @@ func (s section) check(limit uint64) error {
 	return nil
 }
 
-// fileOffset translates an address, as linked, into the position in the file of
-// the size bytes there. It takes only segments that are executable or only those
-// that are not.
+// fileOffset translates a linked address into the file offset of the size bytes there. It uses
+// either only executable segments or only the others.
 func (img *image) fileOffset(address, size uint64, executable bool) (uint64, error) {
 	for _, s := range img.segments {
 		if s.kind != elf.PT_LOAD || executable != (s.flags&elf.PF_X != 0) {
@@ -273,8 +272,8 @@ func (img *image) fileOffset(address, size uint64, executable bool) (uint64, err
 	return 0, fmt.Errorf("%w: no %s segment of the file holds address %#x", ErrFormat, want, address)
 }
 
-// readFull reads size bytes at offset. It allocates only for bytes that are in the
-// file, so that a size that the file does not have costs nothing.
+// readFull reads size bytes at offset. It allocates only for bytes that the file contains, so a
+// false size costs nothing.
 func readFull(r io.ReaderAt, offset, size uint64) ([]byte, error) {
 	if size == 0 {
 		return nil, nil
@@ -304,7 +303,7 @@ func sectionReader(r io.ReaderAt, offset, size uint64) (*io.SectionReader, error
 	return io.NewSectionReader(r, int64(offset), int64(size)), nil
 }
 
-// readError makes the end of the file an error of format.
+// readError turns the end of the file into an ErrFormat.
 func readError(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: the file ends early", ErrFormat)

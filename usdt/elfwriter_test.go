@@ -6,8 +6,8 @@ import (
 	"encoding/binary"
 )
 
-// An elfFile writes ELF files for tests: exactly what it is told to, however wrong
-// that may be. The structures are those of debug/elf.
+// An elfFile writes ELF files for tests exactly as specified, even malformed ones. The structures
+// are those of debug/elf.
 type elfFile struct {
 	header   elf.Header64
 	segments []elf.Prog64
@@ -15,8 +15,7 @@ type elfFile struct {
 	blobs    map[uint64][]byte
 }
 
-// A testSection is a section with its contents, which are put where the header
-// says.
+// A testSection is a section and its contents, which are written at the offset in its header.
 type testSection struct {
 	name string
 	elf.Section64
@@ -27,7 +26,7 @@ type testSection struct {
 const (
 	textAddress = 0x401000
 	textOffset  = 0x1000
-	dataAddress = 0x403000 // drawn apart from its offset
+	dataAddress = 0x403000 // has another distance from its offset than the code has
 	dataOffset  = 0x2000
 	areaSize    = 0x1000
 	noteOffset  = 0x3000
@@ -123,7 +122,7 @@ func (f *elfFile) bytes() []byte {
 	return out
 }
 
-// set sets a field that a test has left 0.
+// set sets a field if the test has left it 0.
 func set[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {

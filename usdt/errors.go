@@ -2,8 +2,8 @@ package usdt
 
 import "errors"
 
-// The errors that callers tell apart with errors.Is. What is returned wraps them
-// with the file, note, field or process concerned.
+// The errors that callers distinguish with errors.Is. Functions return errors that wrap them, with
+// the file, note, field or process.
 var (
 	// ErrNoProbes means that a file holds no stapsdt note at all: it was built
 	// without USDT probes.
@@ -28,11 +28,11 @@ var (
 	// not map it.
 	ErrNoSemaphore = errors.New("no semaphore")
 
-	// ErrProcessGone means that a process has ended, possibly in the middle of
-	// being looked at, or that its PID now belongs to another one.
+	// ErrProcessGone means that a process has ended, possibly during an inspection, or that its PID
+	// now belongs to another one.
 	ErrProcessGone = errors.New("process is gone")
 
 	// ErrReplaced means that a process runs another file than before, or that a path
 	// leads to another one.
-	ErrReplaced = errors.New("another file is there now")
+	ErrReplaced = errors.New("the file was replaced by another")
 )

@@ -3,6 +3,7 @@ package usdt
 import (
 	"debug/elf"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,12 +17,13 @@ import (
 // methods may be called from several goroutines at once.
 type File struct {
 	image *image
-	file  *os.File // nil where it is read from elsewhere
+	file  *os.File // nil if the file is read from elsewhere
 	name  string
+	debug *File // has symbols that this file lacks, see [File.UseSymbols]; nil for none
 }
 
-// Open opens the ELF file at path, which must be a regular file; see NewFile for
-// what is read. A pipe is refused, and not waited for. The caller must Close it.
+// Open opens the ELF file at path, which must be a regular file; see NewFile. Open refuses a pipe
+// at once, without waiting for a writer. The caller must Close the file.
 func Open(path string) (*File, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -30,8 +32,8 @@ func Open(path string) (*File, error) {
 	return OpenFile(file)
 }
 
-// Open opens the mapped file, as [Open] does, and makes sure that it is the file: the
-// error wraps ErrReplaced where the process runs something else by now.
+// Open opens the mapped file as [Open] does, and verifies it. The error wraps ErrReplaced if the
+// process runs another file by now.
 func (m MappedFile) Open() (*File, error) {
 	file, err := os.OpenFile(m.Path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -54,8 +56,8 @@ func (m MappedFile) Open() (*File, error) {
 	return f, nil
 }
 
-// OpenFile is [Open] of a file that is open already. It belongs to the result, or is
-// closed where there is an error.
+// OpenFile is like [Open] for an open file. The result takes over the file; if there is an error,
+// OpenFile closes it.
 func OpenFile(file *os.File) (*File, error) {
 	err := regular(file)
 	var opened *File
@@ -70,12 +72,12 @@ func OpenFile(file *os.File) (*File, error) {
 	return opened, nil
 }
 
-// NewFile reads the headers of an ELF file: 64-bit, little-endian, x86-64 or
-// arm64, an executable (position-independent or not) or a shared object. The
-// error is ErrMachine for ELF files of other machines, ErrFormat for what
-// is no such file, is malformed, or exceeds the package's limits.
+// NewFile reads the headers of an ELF file: 64-bit, little-endian, x86-64 or arm64, an executable
+// (position-independent or not) or a shared object. The error is ErrMachine for ELF files of other
+// machines, and ErrFormat for files that are not ELF, are malformed, or exceed the package's
+// limits.
 //
-// The rest of the file is read when it is asked for, so r has to stay usable.
+// Other methods read the rest of the file when they need it, so r must stay usable.
 func NewFile(r io.ReaderAt) (*File, error) {
 	img, err := readImage(r)
 	if err != nil {
@@ -86,14 +88,18 @@ func NewFile(r io.ReaderAt) (*File, error) {
 
 // Close closes the file unless it came from NewFile.
 func (f *File) Close() error {
-	if f.file == nil {
-		return nil
+	var err error
+	if f.debug != nil {
+		err = f.debug.Close()
 	}
-	return f.file.Close()
+	if f.file == nil {
+		return err
+	}
+	return errors.Join(err, f.file.Close())
 }
 
-// Path returns a path that leads to this very file until it is closed, whatever becomes
-// of the names that it has. It is "" for a file that came from NewFile.
+// Path returns a path that leads to this file until it is closed, even if the file is renamed or
+// deleted. It is "" for a file from NewFile.
 func (f *File) Path() string {
 	if f.file == nil {
 		return ""
@@ -101,8 +107,8 @@ func (f *File) Path() string {
 	return "/proc/self/fd/" + strconv.Itoa(int(f.file.Fd()))
 }
 
-// Name returns the name of the file, for people: that by which it was opened, or by which
-// the process knows it that maps it.
+// Name returns the name of the file, for display: the name by which it was opened, or by which the
+// process that maps it knows it.
 func (f *File) Name() string { return f.name }
 
 // Stat describes the file. The error is os.ErrInvalid for a file that came from NewFile.
@@ -114,7 +120,7 @@ func (f *File) Stat() (os.FileInfo, error) {
 }
 
 // Again returns the same file with a descriptor of its own, which the caller closes too.
-// Nothing is read for it.
+// Nothing is read for it. The result has no file with further symbols.
 func (f *File) Again() (*File, error) {
 	if f.file == nil {
 		return nil, os.ErrInvalid
@@ -130,11 +136,11 @@ func (f *File) Again() (*File, error) {
 	return again, nil
 }
 
-// Machine returns what the file runs on: elf.EM_X86_64 or elf.EM_AARCH64.
+// Machine returns the machine of the file: elf.EM_X86_64 or elf.EM_AARCH64.
 func (f *File) Machine() elf.Machine { return f.image.machine }
 
-// BuildID returns the identification that the linker gave the file, in lower-case
-// hexadecimal, or "" where there is none.
+// BuildID returns the identification that the linker gave the file, in lower-case hexadecimal, or
+// "" if there is none.
 func (f *File) BuildID() string {
 	areas := f.image.noteSegments()
 	for _, s := range f.image.sections {
@@ -170,7 +176,8 @@ func findBuildID(reader *noteReader, area section) string {
 
 // Symbol returns the address, as linked, and the file offset of a function. The
 // symbol is looked up in .symtab, which stripping removes, then in .dynsym, which
-// has the exported functions. Of several definitions the global one counts.
+// has the exported functions, and then in the file of [File.UseSymbols]. Of several
+// definitions the global one counts.
 //
 // The error is ErrNoSymbol where the name is not defined, or defined more than
 // once with different addresses, and ErrFormat where a symbol table is malformed
@@ -196,11 +203,12 @@ func (f *File) Variable(name string) (address uint64, err error) {
 	return address, nil
 }
 
-// Function returns the name of the function that an address, as linked, is in. The
-// functions of .symtab count, and those of .dynsym where .symtab has none there.
+// Function returns the name of the function that contains an address, as linked. It uses the
+// functions of .symtab, and those of .dynsym if .symtab has none at the address, and then those of
+// the file of [File.UseSymbols].
 //
-// The error is ErrNoSymbol where no function is there, or functions of several names are,
-// and ErrFormat where a symbol table is malformed.
+// The error is ErrNoSymbol if there is no function at the address, or if there are functions with
+// several names. It is ErrFormat if a symbol table is malformed.
 func (f *File) Function(address uint64) (string, error) {
 	for _, kind := range []elf.SectionType{elf.SHT_SYMTAB, elf.SHT_DYNSYM} {
 		i := slices.IndexFunc(f.image.sections, func(s section) bool { return s.kind == kind })
@@ -215,6 +223,9 @@ func (f *File) Function(address uint64) (string, error) {
 			return name, nil
 		}
 	}
+	if f.debug != nil {
+		return f.debug.Function(address)
+	}
 	return "", fmt.Errorf("function at %#x: %w", address, ErrNoSymbol)
 }
 
@@ -225,6 +236,9 @@ func (f *File) symbolAddress(name string) (uint64, error) {
 	if err != nil && lookupErr != nil {
 		err = lookupErr
 	}
+	if errors.Is(err, ErrNoSymbol) && f.debug != nil {
+		return f.debug.symbolAddress(name)
+	}
 	return address, err
 }
 
@@ -232,11 +246,10 @@ func (f *File) symbolAddress(name string) (uint64, error) {
 // providers, in the order in which the notes first name them. A name that the
 // notes give several times is one probe with several sites.
 //
-// The error is ErrNoProbes where the file has no probe of any provider, so that a
-// file without the provider gives an empty result and no error. It is ErrFormat
-// where a note is malformed or points outside the file's segments; notes of
-// other providers are not looked at further than their names. An argument that
-// cannot be used is no error: see ArgUnknown, and ParseArgs for the reason.
+// The error is ErrNoProbes if the file has no probe of any provider. If it has only probes of other
+// providers, the result is empty and there is no error. The error is ErrFormat if a note is
+// malformed or points outside the file's segments; of other providers' notes, only the names are
+// checked. An argument that cannot be used is no error: see ArgUnknown, and ParseArgs for the reason.
 func (f *File) Probes(provider string) ([]Probe, error) {
 	notes, err := f.image.stapsdtNotes()
 	if err != nil {
@@ -269,8 +282,7 @@ func (f *File) Probes(provider string) ([]Probe, error) {
 	return group.probes, nil
 }
 
-// site makes a site of a note, all but the arguments, which it returns as they
-// stand in the note.
+// site makes a site from a note, without its arguments. It returns these as operands.
 func (img *image) site(n stapsdtNote, base uint64) (Site, []operand, error) {
 	drift := n.drift(base)
 	site := Site{Address: n.location + drift}
@@ -293,8 +305,8 @@ func (img *image) site(n stapsdtNote, base uint64) (Site, []operand, error) {
 	return site, operands, nil
 }
 
-// symbolAddresses looks up the symbols that operands name. Without a usable
-// symbol table the result is empty, and the arguments become ArgUnknown.
+// symbolAddresses looks up the symbols of operands. Without a usable symbol table the result is
+// empty, and the arguments become ArgUnknown.
 func (img *image) symbolAddresses(operands [][]operand) map[string]uint64 {
 	names := make(map[string]bool)
 	for _, site := range operands {
@@ -317,7 +329,7 @@ func (img *image) symbolAddresses(operands [][]operand) map[string]uint64 {
 	return addresses
 }
 
-// resolve makes arguments of a site's operands.
+// resolve makes arguments from a site's operands.
 func (img *image) resolve(operands []operand, site uint64, addresses map[string]uint64) []Arg {
 	var args []Arg
 	for _, o := range operands {
@@ -337,7 +349,7 @@ func (img *image) resolve(operands []operand, site uint64, addresses map[string]
 type grouping struct {
 	probes []Probe
 	index  map[[2]string]int
-	places []place // of the sites, in the order they were added
+	places []place // places of the sites, in the order in which they were added
 }
 
 // A place is the position of a site in a grouping.
@@ -356,4 +368,16 @@ func (g *grouping) add(n stapsdtNote, site Site) {
 	}
 	g.places = append(g.places, place{i, len(g.probes[i].Sites)})
 	g.probes[i].Sites = append(g.probes[i].Sites, site)
+}
+
+// regular returns an error unless an open file is a regular one.
+func regular(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%w: not a regular file", ErrFormat)
+	}
+	return nil
 }

@@ -66,7 +66,7 @@ func TestProbesGrouping(t *testing.T) {
 func TestProbesDrift(t *testing.T) {
 	for _, test := range []struct {
 		name            string
-		noteBase, moved uint64 // the note's idea of .stapsdt.base, and its address
+		noteBase, moved uint64 // .stapsdt.base according to the note, and its real address
 		drift           uint64
 	}{
 		{"none", 0x5000, 0x5000, 0},
@@ -82,7 +82,7 @@ func TestProbesDrift(t *testing.T) {
 			t.Errorf("%s: (-want +got)\n%s", test.name, diff)
 		}
 	}
-	// Without the section there is nothing to compare with.
+	// Without the section, nothing is corrected.
 	f := newELF(elf.EM_AARCH64, probeNote(textAddress, 0x5000, 0, "p", "n", ""))
 	if got := probes(t, f, "p")[0].Sites[0].Address; got != textAddress {
 		t.Errorf("address %#x without a base section", got)
@@ -97,7 +97,7 @@ func TestProbesWithoutSections(t *testing.T) {
 	f.segments = append(f.segments, elf.Prog64{Type: uint32(elf.PT_NOTE), Off: noteOffset, Filesz: uint64(len(notes)), Align: 4})
 	f.blobs[noteOffset] = notes
 	raw := f.bytes()
-	// The writer always makes a section table; take away all traces of it.
+	// The writer always makes a section table. Remove it from the header.
 	copy(raw[40:48], make([]byte, 8))
 	copy(raw[60:64], make([]byte, 4))
 	file, err := NewFile(bytes.NewReader(raw))
@@ -119,7 +119,7 @@ func TestProbesWithoutSections(t *testing.T) {
 
 func TestProbesNone(t *testing.T) {
 	f := newELF(elf.EM_X86_64, rawNote("stapsdt", 2, nil))
-	// A section of debug information only says where the notes were.
+	// A debug information file only has the header of the notes section, without contents.
 	f.addSection(stapsdtSection, elf.Section64{Type: uint32(elf.SHT_NOBITS), Off: 1 << 40, Size: 100}, nil)
 	got, err := open(t, f).Probes("")
 	if !errors.Is(err, ErrNoProbes) || got != nil {
@@ -149,7 +149,7 @@ func TestProbesSymbols(t *testing.T) {
 			testSymbol{"missing", elf.Sym64{Info: elf.ST_INFO(elf.STB_GLOBAL, elf.STT_OBJECT), Shndx: uint16(elf.SHN_ABS)}},
 		)
 		f.addSymbols(elf.SHT_DYNSYM, 0x5000,
-			symbol("global", elf.STB_GLOBAL, elf.STT_OBJECT, dataAddress), // .symtab goes first
+			symbol("global", elf.STB_GLOBAL, elf.STT_OBJECT, dataAddress), // .symtab has precedence
 			symbol("dynamic", elf.STB_WEAK, elf.STT_FUNC, textAddress))
 		return f
 	}
@@ -235,7 +235,7 @@ func TestSymbol(t *testing.T) {
 	}
 }
 
-// sized returns a function's symbol of so many bytes.
+// sized returns a function symbol of a size.
 func sized(name string, address, size uint64) testSymbol {
 	s := symbol(name, elf.STB_LOCAL, elf.STT_FUNC, address)
 	s.Size = size

@@ -10,10 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The values here are those that readelf -n, -l and -s of binutils 2.40 show for
-// the compiled programs in testdata.
+// The values here are those that readelf -n, -l and -s of binutils 2.40 print for the compiled
+// programs in testdata.
 
-// fixtureLines writes probes one site a line, comparable with what readelf shows.
+// fixtureLines writes one line for each site, comparable with the output of readelf.
 func fixtureLines(probes []Probe) []string {
 	var lines []string
 	for _, p := range probes {
@@ -37,7 +37,7 @@ func TestFixtures(t *testing.T) {
 		buildID      string
 		work, offset uint64 // of fixture_work
 		lines        []string
-		many         []Arg // of fixture:many, the one with everything
+		many         []Arg // arguments of fixture:many, which has all kinds
 	}{
 		{
 			file: "x86_64-pie", machine: elf.EM_X86_64, buildID: "ff0fee8352e11ca138e7247efb00d0d62bbd0f2c", work: 0x1024, offset: 0x1024,

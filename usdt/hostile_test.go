@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// A sparseFile is a file that goes on for ever, with zeros.
+// A sparseFile is an endless file that contains zeros after its data.
 type sparseFile []byte
 
 func (s sparseFile) ReadAt(p []byte, offset int64) (int, error) {
@@ -23,7 +23,7 @@ func (s sparseFile) ReadAt(p []byte, offset int64) (int, error) {
 	return len(p), nil
 }
 
-// everything reads all there is to read of a file and returns all errors.
+// everything reads all that can be read of a file, and returns all errors.
 func everything(r io.ReaderAt) (*File, []Probe, error) {
 	f, err := NewFile(r)
 	if err != nil {
@@ -78,7 +78,7 @@ func TestHostileFiles(t *testing.T) {
 		{"section headers past the end", func(f *elfFile) { f.header.Shoff = fileSize - 1 }, ErrFormat, "section headers"},
 		{"section headers overflow", func(f *elfFile) { f.header.Shoff = math.MaxInt64 }, ErrFormat, "section headers"},
 		{"many program headers", func(f *elfFile) { f.header.Phnum = 0xfffe }, ErrFormat, "65534"},
-		{"extended program headers", func(f *elfFile) { f.header.Phnum = 0xffff }, nil, ""}, // section 0 says none
+		{"extended program headers", func(f *elfFile) { f.header.Phnum = 0xffff }, nil, ""}, // section 0 means none
 		{"many sections", func(f *elfFile) {
 			f.header.Shoff = 0xa000
 			f.header.Shnum = 0xffff
@@ -151,7 +151,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// A file may be truncated anywhere.
+// A file may be truncated at any point.
 func TestTruncatedFiles(t *testing.T) {
 	f := newELF(elf.EM_X86_64, probeNote(textAddress, 0, 0, "p", "n", "8@a(%rip)"))
 	f.addSymbols(elf.SHT_SYMTAB, 0x4000, symbol("a", elf.STB_GLOBAL, elf.STT_OBJECT, dataAddress))
@@ -167,7 +167,7 @@ func TestTruncatedFiles(t *testing.T) {
 	}
 }
 
-// Files as large as they claim cost no more than the limits.
+// Huge files use no more memory than the limits allow.
 func TestHugeFiles(t *testing.T) {
 	million := bytes.Repeat(rawNote("x", 1, nil), 1_000_000)
 	manyNotes := newELF(elf.EM_X86_64)
@@ -231,7 +231,7 @@ func TestExtendedCounts(t *testing.T) {
 	}
 }
 
-// What the readable part of a symbol table says may not be the whole truth.
+// A truncated symbol table is not used.
 func TestTruncatedSymbolTable(t *testing.T) {
 	f := newELF(elf.EM_X86_64, probeNote(textAddress, 0, 0, "p", "n", "8@a(%rip)"))
 	f.addSymbols(elf.SHT_SYMTAB, fileSize-2*symbolSize, symbol("a", elf.STB_LOCAL, elf.STT_OBJECT, dataAddress))
@@ -243,7 +243,7 @@ func TestTruncatedSymbolTable(t *testing.T) {
 	}
 }
 
-// An error of the disk is not one of the format.
+// An error of the disk is not an ErrFormat.
 func TestReadErrors(t *testing.T) {
 	f := newELF(elf.EM_X86_64, probeNote(textAddress, 0, 0, "p", "n", "8@a(%rip)"))
 	f.addSymbols(elf.SHT_SYMTAB, 0x4000, symbol("symbol", elf.STB_GLOBAL, elf.STT_FUNC, textAddress))
@@ -282,7 +282,7 @@ func FuzzNewFile(f *testing.F) {
 	f.Add(uint16(noteOffset), uint64(0xffffffff), []byte("8@a+8(%rip)"))
 	raw := file.bytes()
 	f.Fuzz(func(t *testing.T, position uint16, number uint64, text []byte) {
-		// Changes go where something is: a number at one place, text behind it.
+		// The changes are a number at one position and text after it.
 		data := bytes.Clone(raw)
 		if int(position)+8 <= len(data) {
 			binary.LittleEndian.PutUint64(data[position:], number)
@@ -293,7 +293,7 @@ func FuzzNewFile(f *testing.F) {
 	})
 }
 
-// check checks what holds of all files.
+// check checks properties of all files.
 func check(t *testing.T, r io.ReaderAt) {
 	f, probes, err := everything(r)
 	if err != nil {

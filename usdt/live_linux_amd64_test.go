@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The fixture raises one of its semaphores itself, to 3; see testdata/fixture.c.
+// The fixture itself raises one of its semaphores to 3; see testdata/fixture.c.
 func TestLiveSemaphores(t *testing.T) {
 	for _, name := range []string{"x86_64-pie", "x86_64-exec"} {
 		t.Run(name, func(t *testing.T) {
@@ -40,8 +40,8 @@ func TestLiveSemaphores(t *testing.T) {
 	}
 }
 
-// A variable is where its address as linked and the bias say, also one that is not in
-// the file. When the process has ended, its memory has.
+// A variable is at its linked address plus the bias, even if it is not in the file. After the
+// process has ended, reads of its memory fail.
 func TestLiveMemory(t *testing.T) {
 	for _, name := range []string{"x86_64-pie", "x86_64-exec"} {
 		t.Run(name, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestLiveMemory(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			memory, err := p.Memory()
+			memory, err := p.Memory(file)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,7 +89,7 @@ func TestLiveMemory(t *testing.T) {
 			if n, err := memory.ReadAt(data[:], int64(bias)+0x4000); n != 0 || err != io.EOF {
 				t.Errorf("after its end: %d bytes, error %v", n, err)
 			}
-			if _, err := p.Memory(); !errors.Is(err, ErrProcessGone) {
+			if _, err := p.Memory(file); !errors.Is(err, ErrProcessGone) {
 				t.Errorf("opened after its end: %v", err)
 			}
 			if _, err := p.Bias(file, f); !errors.Is(err, ErrProcessGone) {

@@ -13,22 +13,21 @@ import (
 
 // A MappedFile is a file that a process executes code of.
 type MappedFile struct {
-	// Path is what to open, a link under /proc to the file itself. It leads to
-	// the right file across mount namespaces and after deletion, for as long as
-	// the process runs and maps the file.
+	// Path is a path to open: a link under /proc to the file itself. It leads to the right file
+	// across mount namespaces and after deletion, as long as the process runs and maps the file.
 	Path string
 
 	// Name is the file's name as the process sees it, for display.
 	Name string
 
-	// Deleted tells that Name does not lead to the file any more.
+	// Deleted means that Name no longer leads to the file.
 	Deleted bool
 
 	// Device and Inode identify the file, as stat(2) has them.
 	Device, Inode uint64
 }
 
-// deletedSuffix is what the kernel adds to the names of deleted files.
+// deletedSuffix is the suffix that the kernel adds to the names of deleted files.
 const deletedSuffix = " (deleted)"
 
 // Executable returns the file that the process was started from. Kernel threads
@@ -45,9 +44,9 @@ func (p Process) Executable() (MappedFile, error) {
 	return file, p.check()
 }
 
-// Files returns the executable and every other regular file of which the process
-// maps a part executable, each once, the executable first. Not all need be ELF
-// files: just-in-time compilers map other things.
+// Files returns the executable and every other regular file with a part that the process maps as
+// executable. Each file is listed once, the executable first. Some may not be ELF files:
+// just-in-time compilers map other files.
 func (p Process) Files() ([]MappedFile, error) {
 	executable, err := p.Executable()
 	if err != nil {
@@ -79,7 +78,7 @@ func (p Process) Files() ([]MappedFile, error) {
 // errIrregular is the error for devices and the like.
 var errIrregular = errors.New("not a regular file")
 
-// mappedFile describes the file that a link in the process's folder leads to.
+// mappedFile describes the target of a link in the process's /proc folder.
 func (p Process) mappedFile(elements ...string) (MappedFile, error) {
 	file := MappedFile{Path: p.path(elements...)}
 	name, err := os.Readlink(file.Path)
@@ -101,8 +100,8 @@ func (p Process) mappedFile(elements ...string) (MappedFile, error) {
 	return file, nil
 }
 
-// sees tells whether a name leads the process to a file: a file's own name might
-// end like that of a deleted one.
+// sees reports whether the process finds a file under a name. A file's own name might end like that
+// of a deleted file.
 func (p Process) sees(name string, file fs.FileInfo) bool {
 	place, err := p.place(name)
 	if err != nil {
@@ -121,13 +120,16 @@ func Identity(info fs.FileInfo) (device, inode uint64) {
 	return 0, 0
 }
 
-// Semaphore returns the value that a site's semaphore has in the process: how many
-// tracers want the probe. The file is one that Executable or Files returned, the
-// site one of its. The error is ErrNoSemaphore where the site has none or the
-// process does not map it.
+// Semaphore returns the value of a site's semaphore in the process: the number of tracers that want
+// the probe. The file must come from Executable or Files, and the site from that file. The error is
+// ErrNoSemaphore if the site has none or the process does not map it.
 func (p Process) Semaphore(site Site, file MappedFile) (uint16, error) {
 	if site.Semaphore == 0 {
 		return 0, fmt.Errorf("site at %#x: %w", site.Address, ErrNoSemaphore)
+	}
+	executable, err := p.Executable()
+	if err != nil {
+		return 0, err
 	}
 	mappings, err := p.mappings()
 	if err != nil {
@@ -139,7 +141,7 @@ func (p Process) Semaphore(site Site, file MappedFile) (uint16, error) {
 		return 0, fmt.Errorf("process %d: %w at offset %#x of %s: not mapped for writing",
 			p.PID, ErrNoSemaphore, site.Semaphore, file.Name)
 	}
-	memory, err := p.Memory()
+	memory, err := p.Memory(executable)
 	if err != nil {
 		return 0, err
 	}
@@ -154,25 +156,28 @@ func (p Process) Semaphore(site Site, file MappedFile) (uint16, error) {
 	return binary.LittleEndian.Uint16(value[:]), nil
 }
 
-// Memory opens the process's memory for reading, by address. What is read is the
-// memory of this process, whatever becomes of the PID: after its end there is
-// nothing but io.EOF. The caller must Close it.
-func (p Process) Memory() (*os.File, error) {
-	memory, err := os.Open(p.path("mem"))
+// Memory opens the process's memory for reading, by address. The process must run an executable,
+// which the caller knew before it looked for addresses. Otherwise the error wraps [ErrReplaced]: the
+// program that the process has executed since may have secrets there. It is always the memory of this
+// process: after its end a read returns io.EOF, even if another process gets the PID. The caller
+// must Close it.
+func (p Process) Memory(executable MappedFile) (*os.File, error) {
+	memory, err := p.open("mem", os.O_RDONLY)
 	if err != nil {
-		return nil, p.wrap("mem", err)
+		return nil, err
 	}
-	if err := p.check(); err != nil {
+	// The check comes last, see WritableMemory.
+	if err := p.runs(executable); err != nil {
 		memory.Close()
 		return nil, err
 	}
 	return memory, nil
 }
 
-// Bias returns what has to be added, modulo 2^64, to an address as linked in a file
-// to get the one in the process. The file is one that Executable or Files returned,
-// and f was opened from it. The error is ErrFormat where the process maps no part of
-// the file executable, or one that the file does not want to be.
+// Bias returns the difference, modulo 2^64, between an address in the process and the address as
+// linked in a file. Executable or Files returned the file, and f was opened from it. The error is
+// ErrFormat if the process maps no part of the file as executable, or a part that the file does not
+// declare as executable.
 func (p Process) Bias(file MappedFile, f *File) (uint64, error) {
 	mappings, err := p.mappings()
 	if err != nil {
@@ -191,10 +196,9 @@ func (p Process) Bias(file MappedFile, f *File) (uint64, error) {
 	return 0, fmt.Errorf("process %d: %w: no executable segment of %s is mapped", p.PID, ErrFormat, file.Name)
 }
 
-// writable returns where the process has a part of a file in a private, writable
-// mapping: the rule by which the kernel finds a semaphore to raise
-// (kernel/events/uprobes.c, valid_ref_ctr_vma). The load bias needs no working
-// out, as the mapping says which part of the file it shows.
+// writable returns the address of a part of a file in a private, writable mapping. The kernel finds
+// a semaphore to raise by the same rule (kernel/events/uprobes.c, valid_ref_ctr_vma). The load bias
+// is not needed, as the mapping contains its file offset.
 func (p Process) writable(mappings []mapping, file MappedFile, offset, size uint64) (address uint64, ok bool) {
 	same := make(map[[2]uint64]bool) // by the numbers in maps
 	for _, m := range mappings {
@@ -212,9 +216,9 @@ func (p Process) writable(mappings []mapping, file MappedFile, offset, size uint
 	return 0, false
 }
 
-// maps tells whether a mapping is of a file. Some file systems (btrfs, overlayfs)
-// show another device in maps than in stat(2), so if the numbers differ the
-// mapped file itself is asked, which needs more privileges.
+// maps reports whether a mapping is of a file. Some file systems (btrfs, overlayfs) show different
+// device numbers in maps and in stat(2). So if the numbers differ, maps examines the mapped file
+// itself, which needs more privileges.
 func (p Process) maps(m mapping, file MappedFile) bool {
 	if m.device == file.Device && m.inode == file.Inode {
 		return true

@@ -2,16 +2,19 @@ package usdt
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // A mapping is one line of a process's maps file (proc(5)) that maps a file.
 type mapping struct {
-	text          string // the address range as it stands there, the name in map_files
+	text          string // the address range as in the line, which is also the name in map_files
 	start, end    uint64
 	write         bool
 	execute       bool
@@ -20,8 +23,8 @@ type mapping struct {
 	device, inode uint64
 }
 
-// maxMapsLine bounds a line of a maps file: a path of at most 4096 bytes, of which
-// each may be written as an octal escape.
+// maxMapsLine limits the length of a line in a maps file: a path of at most 4096 bytes, each of
+// which may be an octal escape.
 const maxMapsLine = 64 << 10
 
 // mappings returns the process's mappings of files, in order of address.
@@ -98,18 +101,18 @@ func parseMapping(line string) (mapping, error) {
 	return m, nil
 }
 
-// deviceNumber composes a device number as stat(2) shows it (Linux
-// include/linux/kdev_t.h, new_encode_dev; glibc's makedev agrees).
+// deviceNumber encodes a device number as in stat(2) (Linux include/linux/kdev_t.h, new_encode_dev;
+// glibc's makedev agrees).
 func deviceNumber(major, minor uint64) uint64 {
 	return minor&0xff | major<<8&0xfff00 | minor&^0xff<<12
 }
 
-// holds tells whether the mapping shows size bytes at a file offset.
+// holds reports whether the mapping contains size bytes at a file offset.
 func (m mapping) holds(offset, size uint64) bool {
 	return offset >= m.offset && m.end-m.start >= size && offset-m.offset <= m.end-m.start-size
 }
 
-// overlaps tells whether the mapping shows a part of a segment of its file.
+// overlaps reports whether the mapping contains a part of a segment of its file.
 func (m mapping) overlaps(s segment) bool {
 	return m.offset < s.offset+s.fileSize && s.offset < m.offset+(m.end-m.start)
 }
@@ -131,44 +134,121 @@ func executables(mappings []mapping) []mapping {
 // A Range is a part of a process's addresses.
 type Range struct{ Start, End uint64 }
 
-// Anonymous returns the parts of the process's memory that are its own, can be written to
-// and belong to no file, in order of address.
+// Anonymous returns the writable parts of the process's own memory that belong to no file, in order
+// of address, without its stack. The stack contains data from others, such as the environment.
 func (p Process) Anonymous() ([]Range, error) {
 	file, err := os.Open(p.path("maps"))
 	if err != nil {
 		return nil, p.wrap("maps", err)
 	}
 	defer file.Close()
-	var ranges []Range
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, maxMapsLine)
-	for lines.Scan() {
-		m, err := parseMapping(lines.Text())
-		if err != nil {
-			return nil, p.wrap("maps", fmt.Errorf("%q: %w", lines.Text(), err))
-		}
-		if m.inode == 0 && m.write && m.private {
-			ranges = append(ranges, Range{Start: m.start, End: m.end})
-		}
-	}
-	if err := lines.Err(); err != nil {
+	ranges, err := parseAnonymous(file)
+	if err != nil {
 		return nil, p.wrap("maps", err)
 	}
 	return ranges, p.check()
 }
 
-// Pages opens what tells which pages of the process's memory are there: 8 bytes a page,
+// parseAnonymous parses a maps file for [Process.Anonymous]. A file system in user space can claim
+// inode 0 for a file, but not device 0.
+func parseAnonymous(r io.Reader) ([]Range, error) {
+	var ranges []Range
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxMapsLine)
+	for lines.Scan() {
+		m, err := parseMapping(lines.Text())
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", lines.Text(), err)
+		}
+		if m.device == 0 && m.inode == 0 && m.write && m.private && !strings.HasSuffix(lines.Text(), " [stack]") {
+			ranges = append(ranges, Range{Start: m.start, End: m.end})
+		}
+	}
+	return ranges, lines.Err()
+}
+
+// WritableParts returns the places where the process has parts of a file in private, writable
+// mappings, in order of address: the data of an executable. The file must come from Executable or
+// Files.
+func (p Process) WritableParts(file MappedFile) ([]Range, error) {
+	mappings, err := p.mappings()
+	if err != nil {
+		return nil, err
+	}
+	var parts []Range
+	for _, m := range mappings {
+		if m.write && m.private && p.maps(m, file) {
+			parts = append(parts, Range{Start: m.start, End: m.end})
+		}
+	}
+	return parts, nil
+}
+
+// Pages opens the file that shows which pages of the process's memory are present: 8 bytes a page,
 // see pagemap in the kernel's documentation of /proc.
 func (p Process) Pages() (*os.File, error) { return p.open("pagemap", os.O_RDONLY) }
 
-// WritableMemory opens the process's memory to be read and written by address. The
-// file stays that of this process's memory, also when its PID is another's.
-func (p Process) WritableMemory() (*os.File, error) { return p.open("mem", os.O_RDWR) }
+// WritableMemory opens the process's memory for reading and writing by address. The process must
+// run an executable, and all of its user ids must be equal. Otherwise the error wraps
+// [ErrReplaced]: any process can execute a program that has more rights than itself, and keeps its
+// PID. The file stays that of this memory: it never writes to the next process with the PID, or to
+// the next program of the process.
+func (p Process) WritableMemory(executable MappedFile, user int) (*os.File, error) {
+	memory, err := p.open("mem", os.O_RDWR)
+	if err != nil {
+		return nil, err
+	}
+	// The check comes last. If the process has executed another program since, that program has
+	// other memory.
+	if err = p.runs(executable); err == nil {
+		err = p.isOne(user)
+	}
+	if err != nil {
+		memory.Close()
+		return nil, err
+	}
+	return memory, nil
+}
+
+// runs returns nil if the process runs an executable.
+func (p Process) runs(executable MappedFile) error {
+	now, err := p.Executable()
+	if err != nil {
+		return err
+	}
+	if now.Device != executable.Device || now.Inode != executable.Inode {
+		return fmt.Errorf("process %d: %w: it executed %s", p.PID, ErrReplaced, now.Name)
+	}
+	return nil
+}
+
+// isOne returns nil if all user ids of the process belong to one user.
+func (p Process) isOne(user int) error {
+	status, err := os.ReadFile(p.path("status"))
+	if err != nil {
+		return p.wrap("status", err)
+	}
+	for line := range strings.Lines(string(status)) {
+		ids, found := strings.CutPrefix(line, "Uid:")
+		if !found {
+			continue
+		}
+		all := strings.Fields(ids) // real, effective, saved, of files
+		if len(all) != 4 || slices.ContainsFunc(all, func(id string) bool { return id != strconv.Itoa(user) }) {
+			return fmt.Errorf("process %d: %w: its user ids are %s, not all %d", p.PID, ErrReplaced, strings.Join(all, ", "), user)
+		}
+		return p.check()
+	}
+	return fmt.Errorf("process %d: %w: its user ids are not known", p.PID, ErrReplaced)
+}
 
 // open opens one of the process's files.
 func (p Process) open(name string, flags int) (*os.File, error) {
 	file, err := os.OpenFile(p.path(name), flags, 0)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return nil, p.forbidden(name, flags, err)
+	case err != nil:
 		return nil, p.wrap(name, err)
 	}
 	if err := p.check(); err != nil {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// InnerPID returns the process's PID as it sees it itself, in its own PID namespace.
+// InnerPID returns the process's PID in its own PID namespace.
 func (p Process) InnerPID() (int, error) {
 	data, err := os.ReadFile(p.path("status"))
 	if err != nil {
@@ -39,8 +39,9 @@ func innerPID(status []byte) (int, error) {
 	return 0, errors.New("it has no line NSpid")
 }
 
-// ClockOffset returns what the process's CLOCK_MONOTONIC is ahead of ours, in nanoseconds: it
-// may be in another time namespace, see time_namespaces(7).
+// ClockOffset returns the difference between the process's CLOCK_MONOTONIC and ours, in
+// nanoseconds. It is positive if the process's clock is ahead. The process may be in another time
+// namespace, see time_namespaces(7).
 func (p Process) ClockOffset() (int64, error) {
 	theirs, err := p.monotonicOffset()
 	if err != nil {
@@ -53,9 +54,9 @@ func (p Process) ClockOffset() (int64, error) {
 	return theirs - ours, p.check()
 }
 
-// monotonicOffset returns what the process's CLOCK_MONOTONIC is ahead of that of the initial
-// time namespace. The kernel shows the namespace of the process's children, which is its own
-// unless it has made another one for them. It shows none where it has no time namespaces.
+// monotonicOffset returns how far the process's CLOCK_MONOTONIC is ahead of that of the initial
+// time namespace. The kernel shows the namespace of the process's children. It is the process's own
+// unless the process has made another one for them. Without time namespaces, the kernel shows none.
 func (p Process) monotonicOffset() (int64, error) {
 	data, err := os.ReadFile(p.path("timens_offsets"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -71,7 +72,7 @@ func (p Process) monotonicOffset() (int64, error) {
 	return offset, nil
 }
 
-// parseOffset reads the line of the clock: its name, seconds and nanoseconds.
+// parseOffset parses the line of the clock: its name, seconds and nanoseconds.
 func parseOffset(data []byte) (int64, error) {
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	for lines.Scan() {

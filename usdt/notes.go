@@ -16,12 +16,12 @@ import (
 const (
 	maxNotes       = 10_000
 	maxNoteField   = 1 << 20  // bytes of a note's name or descriptor
-	maxNoteBytes   = 64 << 20 // of all the notes looked at
+	maxNoteBytes   = 64 << 20 // of all notes that are read
 	maxArgsLength  = 4096     // bytes of a probe's argument specifications
 	noteHeaderSize = 12
 )
 
-// What identifies the notes of <sys/sdt.h> and the linker's build ID.
+// Names and types of the notes of <sys/sdt.h> and of the linker's build ID.
 const (
 	stapsdtSection = ".note.stapsdt"
 	stapsdtBase    = ".stapsdt.base"
@@ -39,8 +39,7 @@ type note struct {
 	descriptor []byte
 }
 
-// A noteReader reads the notes of several areas of a file, one area at a time,
-// within a budget for all of them together.
+// A noteReader reads the notes of several areas of a file, one area at a time, with a common limit.
 type noteReader struct {
 	r      io.ReaderAt
 	notes  int    // still allowed
@@ -67,8 +66,8 @@ func (n *noteReader) enter(offset, size, align uint64) error {
 	}
 	n.bytes -= size
 	n.left = size
-	// Notes are aligned to 4 bytes whatever the word size, except where the area
-	// asks for 8 (gABI; .note.gnu.property is such an area).
+	// Notes are aligned to 4 bytes whatever the word size, unless the area specifies 8 (gABI;
+	// .note.gnu.property is such an area).
 	n.align = 4
 	if align == 8 {
 		n.align = 8
@@ -137,7 +136,7 @@ func (n *noteReader) pad(size uint64) error {
 	return nil
 }
 
-// A stapsdtNote is a note of <sys/sdt.h> as it stands in the file.
+// A stapsdtNote is a note of <sys/sdt.h> as the file contains it.
 type stapsdtNote struct {
 	location, base, semaphore uint64
 	provider, name, args      string
@@ -247,8 +246,8 @@ func parseStapsdt(descriptor []byte) (stapsdtNote, error) {
 	return n, nil
 }
 
-// isName tells whether a provider's or probe's name can be shown: it comes from
-// the file and ends up on terminals.
+// isName reports whether a provider's or probe's name can be displayed: it comes from the file and
+// is written to terminals.
 func isName(s string) bool {
 	if s == "" || !utf8.ValidString(s) {
 		return false
@@ -271,10 +270,9 @@ func (img *image) base() uint64 {
 	return 0
 }
 
-// drift returns what has been added to a file's addresses since a note was
-// written, given where .stapsdt.base is now: prelink moves that section but does
-// not touch notes (SystemTap wiki, UserSpaceProbeImplementation; libbpf
-// src/usdt.c).
+// drift returns the offset that was added to a file's addresses after a note was written, from the
+// present address of .stapsdt.base. prelink moves that section but does not change notes (SystemTap
+// wiki, UserSpaceProbeImplementation; libbpf src/usdt.c).
 func (n stapsdtNote) drift(base uint64) uint64 {
 	if base == 0 || n.base == 0 {
 		return 0

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/beamscope/beamscope/internal/privilege"
 )
 
 // A Process is an operating-system process, made by OpenProcess or a [Search].
@@ -22,12 +24,12 @@ type Process struct {
 	proc procFS
 }
 
-// A procFS is where the proc file system is mounted; "" means /proc.
+// A procFS is the mount point of the proc file system; "" means /proc.
 type procFS string
 
-// maxCmdline bounds what is read of a command line, in bytes. The kernel's own limit for
-// arguments and environment together is 6 MiB (execve(2)), and a user can have thousands
-// of processes.
+// maxCmdline limits the part of a command line that is read, in bytes. The kernel's own limit for
+// arguments and environment together is 6 MiB (execve(2)), and a user can have thousands of
+// processes.
 const maxCmdline = 256 << 10
 
 // OpenProcess returns the process with the given PID, as seen in the PID
@@ -36,20 +38,20 @@ func OpenProcess(pid int) (Process, error) {
 	return procFS("").open(pid)
 }
 
-// Skipped are processes that could not be looked at.
+// Skipped counts processes that could not be inspected.
 type Skipped struct {
 	Count int
-	Err   error // why, of the first of them; nil where there is none
+	Err   error // why the first of them was skipped; nil if there is none
 }
 
-// Add counts a process that could not be looked at.
+// Add counts a process that could not be inspected.
 func (s *Skipped) Add(err error) {
 	if s.Count++; s.Count == 1 {
 		s.Err = err
 	}
 }
 
-// String says how many there are and why, of the first of them.
+// String returns the number of skipped processes, and why the first of them was skipped.
 func (s Skipped) String() string {
 	switch s.Count {
 	case 0:
@@ -70,12 +72,11 @@ func (proc procFS) open(pid int) (Process, error) {
 	return p, nil
 }
 
-// Cmdline returns the process's command line, of which it reads the first 256 KiB. It
-// is empty for kernel threads, and a process may have overwritten it.
+// Cmdline returns at most the first 256 KiB of the process's command line. It is empty for kernel
+// threads. A process may have overwritten it.
 //
-// The kernel reads it from the process's memory. Where a process has put memory there
-// that does not answer, such as that of a file of a file system of its own, this waits
-// for ever.
+// The kernel reads it from the process's memory. If that memory does not answer, for example
+// because it maps a file of a file system in user space, Cmdline waits forever.
 func (p Process) Cmdline() ([]string, error) {
 	file, err := os.Open(p.path("cmdline"))
 	if err != nil {
@@ -100,8 +101,8 @@ func (p Process) path(elements ...string) string {
 	return p.proc.path(append([]string{strconv.Itoa(p.PID)}, elements...)...)
 }
 
-// State returns the state of the process's first thread, a letter as in proc(5): 'T' where a
-// signal has stopped it, 't' where a debugger holds it.
+// State returns the state of the process's first thread, a letter as in proc(5): 'T' if a signal
+// has stopped it, 't' if a debugger holds it.
 func (p Process) State() (byte, error) {
 	const state = 3
 	text, start, err := p.stat(state)
@@ -122,14 +123,14 @@ func (p Process) startTime() (uint64, error) {
 	return start, err
 }
 
-// startTimeField is the field of a stat file that says when the process was started.
+// startTimeField is the field of a stat file that contains the start time.
 const startTimeField = 22
 
-// stat reads a field of the process's stat file (proc(5)) from the third on, and when the
-// process was started. Field 2, the command's name, is in parentheses and may contain
-// anything, parentheses too; no later field does.
+// stat reads a field of the process's stat file (proc(5)), the third or a later one, and the start
+// time of the process. Field 2, the command's name, is in parentheses and may contain anything,
+// also parentheses. No later field contains parentheses.
 func (p Process) stat(field int) (text string, start uint64, err error) {
-	const afterComm = 3 // number of the first field behind the parentheses
+	const afterComm = 3 // number of the first field after the parentheses
 	data, err := os.ReadFile(p.path("stat"))
 	if err != nil {
 		return "", 0, err
@@ -142,8 +143,8 @@ func (p Process) stat(field int) (text string, start uint64, err error) {
 	return string(fields[field-afterComm]), start, err
 }
 
-// check returns ErrProcessGone unless the process still exists. What was read
-// before a successful check was this process's, whatever became of the PID.
+// check returns ErrProcessGone unless the process still exists. Data read before a successful check
+// belongs to this process, even if its PID is reused later.
 func (p Process) check() error {
 	start, err := p.startTime()
 	if err != nil {
@@ -155,22 +156,69 @@ func (p Process) check() error {
 	return nil
 }
 
-// reused says that another process has the PID now.
+// reused returns the error for a PID that another process has now.
 func (p Process) reused() error {
 	return fmt.Errorf("process %d: %w: the PID has been reused: %w", p.PID, ErrProcessGone, os.ErrNotExist)
 }
 
-// wrap gives an error of one of the process's files its context: what is gone,
-// and which privilege is missing.
-func (p Process) wrap(file string, err error) error {
+// wrap adds context to an error about one of the process's files: whether the process is gone, or
+// which privilege is missing.
+func (p Process) wrap(file string, err error) error { return p.wrapAs(os.Geteuid(), file, err) }
+
+// wrapAs is wrap for a given user.
+func (p Process) wrapAs(user int, file string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ESRCH):
 		return fmt.Errorf("process %d: %w: %w", p.PID, ErrProcessGone, err)
 	case errors.Is(err, fs.ErrPermission) && strings.HasPrefix(file, "map_files"):
 		// proc(5): following these links needs more than ptrace access.
-		return fmt.Errorf("process %d: %w (needs root, or CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN)", p.PID, err)
+		return fmt.Errorf("process %d: %w (%s)", p.PID, err, needs(user, "CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN"))
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("process %d: %w (needs root, or CAP_SYS_PTRACE)", p.PID, err)
+		return fmt.Errorf("process %d: %w (%s)", p.PID, err, needs(user, "CAP_SYS_PTRACE"))
 	}
 	return fmt.Errorf("process %d: %s: %w", p.PID, file, err)
+}
+
+// forbidden returns the error for one of the process's files that the calling thread may not open.
+// It names the missing capabilities.
+func (p Process) forbidden(name string, flags int, err error) error {
+	user := os.Geteuid()
+	info, statErr := os.Stat(p.path(name))
+	state, stateErr := privilege.Current()
+	if statErr != nil || stateErr != nil {
+		return p.wrapAs(user, name, err)
+	}
+	owner := int(info.Sys().(*syscall.Stat_t).Uid)
+	return fmt.Errorf("process %d: %w (%s)", p.PID, err, needs(user, missing(state.Effective, user == owner, flags)))
+}
+
+// missing returns the capabilities that are not in have and without which the kernel refuses to
+// open a file of another process's memory. Only the owner of the file can open it without a
+// capability for files.
+func missing(have privilege.Set, owns bool, flags int) string {
+	var names []string
+	if have&privilege.Of(privilege.SysPtrace) == 0 {
+		names = append(names, "CAP_SYS_PTRACE")
+	}
+	override, read := privilege.Of(privilege.DACOverride), privilege.Of(privilege.DACReadSearch)
+	switch {
+	case owns:
+	case flags&os.O_RDWR != 0 && have&override == 0:
+		names = append(names, "CAP_DAC_OVERRIDE")
+	case flags&os.O_RDWR == 0 && have&(override|read) == 0:
+		names = append(names, "CAP_DAC_READ_SEARCH")
+	}
+	return strings.Join(names, " and ")
+}
+
+// needs returns the rights that a user lacks for inspecting a process. It names only missing
+// capabilities that are known to help.
+func needs(user int, capabilities string) string {
+	switch {
+	case capabilities == "":
+		return "the process is protected, for example by a security module"
+	case user == 0:
+		return capabilities + " is missing, or the process is protected from root"
+	}
+	return "needs root, or " + capabilities
 }

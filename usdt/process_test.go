@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/beamscope/beamscope/internal/privilege"
 )
 
 // childVariable makes the test program wait for the end of its input.
@@ -30,8 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// start starts a program that says "ready" and then waits for the end of its
-// input. The returned function lets it end and waits until it is gone.
+// start starts a program that prints "ready" and then waits for the end of its input. The returned
+// function ends the program and waits until it is gone.
 func start(t *testing.T, path string, arguments ...string) (Process, func()) {
 	t.Helper()
 	command := exec.Command(path, arguments...)
@@ -66,7 +68,7 @@ func start(t *testing.T, path string, arguments ...string) (Process, func()) {
 	return p, end
 }
 
-// copyFile copies a program into a folder of the test's.
+// copyFile copies a program into a temporary folder of the test.
 func copyFile(t *testing.T, from, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(from)
@@ -210,7 +212,7 @@ func TestProcessGone(t *testing.T) {
 	}
 }
 
-// A procTree is a folder that looks like /proc.
+// A procTree is a folder with the layout of /proc.
 type procTree struct {
 	t    *testing.T
 	root procFS
@@ -373,7 +375,7 @@ func TestFiles(t *testing.T) {
 		mapLine(t, "501000-502000", "r-xp", 0x1000, path("library"))+
 		mapLine(t, "600000-601000", "r-xp", 0, path("real (deleted)"))+
 		mapLine(t, "700000-701000", "rw-p", 0, path("data"))+
-		// As btrfs has it: another device here than in stat.
+		// As on btrfs: the device differs from that in stat.
 		fmt.Sprintf("800000-801000 r-xp 00000000 3ff:ff %d %s\n", inode, path("library"))+
 		"900000-901000 r-xp 00000000 00:01 123 /dev/zero\n"+
 		"a00000-a01000 r-xp 00000000 00:01 124 /gone/meanwhile\n"+
@@ -417,7 +419,8 @@ func TestSemaphoreFixture(t *testing.T) {
 	device, inode := fileIdentity(t, program)
 	file := MappedFile{Name: program, Device: device, Inode: inode}
 	tree.stat(7, "program", 77)
-	tree.write("7/maps", mapLine(t, "1000-2000", "r-xp", 0x1000, program)+ // holds the same part, but not the counter
+	tree.link("7/exe", program)
+	tree.write("7/maps", mapLine(t, "1000-2000", "r-xp", 0x1000, program)+ // contains the same part, but not the counter
 		mapLine(t, "2000-3000", "rw-s", 0x1000, program)+
 		mapLine(t, "3000-4000", "rw-p", 0x1000, program)+
 		mapLine(t, "4000-5000", "rw-p", 0x1000, program)+
@@ -459,6 +462,22 @@ func TestMalformedMaps(t *testing.T) {
 	}
 }
 
+// A mapping of a file in a user-space file system is not anonymous, whatever its inode number.
+func TestAnonymousOfMaps(t *testing.T) {
+	const maps = `55d0c0000000-55d0c0001000 rw-p 00000000 00:00 0   [heap]
+7f0000000000-7f0000001000 rw-p 00000000 00:00 0
+7f0000002000-7f0000003000 rw-p 00000000 00:3a 0   /mnt/ring
+7f0000004000-7f0000005000 rw-s 00000000 00:01 17   /dev/zero (deleted)
+7f0000006000-7f0000007000 r--p 00000000 00:00 0
+7ffc00000000-7ffc00001000 rw-p 00000000 00:00 0   [stack]
+`
+	got, err := parseAnonymous(strings.NewReader(maps))
+	want := []Range{{0x55d0c0000000, 0x55d0c0001000}, {0x7f0000000000, 0x7f0000001000}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%x, error %v", got, err)
+	}
+}
+
 func TestDeviceNumber(t *testing.T) {
 	// From the description of the encoding: minor 0-7, major 8-19, minor 20-31.
 	for _, test := range []struct{ major, minor, want uint64 }{
@@ -485,12 +504,49 @@ func TestErrorsSayWhatIsNeeded(t *testing.T) {
 		{"maps", syscall.ESRCH, "process 7: process is gone: no such process", ErrProcessGone},
 		{"mem", syscall.EIO, "process 7: mem: input/output error", syscall.EIO},
 	} {
-		got := p.wrap(test.file, test.err)
+		got := p.wrapAs(1000, test.file, test.err)
 		if got.Error() != test.want || !errors.Is(got, test.is) {
 			t.Errorf("%v, want %s", got, test.want)
 		}
 	}
+	// Root is not advised to become root.
+	const want = "process 7: readlink /proc/7/exe: permission denied (CAP_SYS_PTRACE is missing, or the process is protected from root)"
+	if got := p.wrapAs(0, "exe", &fs.PathError{Op: "readlink", Path: "/proc/7/exe", Err: syscall.EACCES}); got.Error() != want || !errors.Is(got, fs.ErrPermission) {
+		t.Errorf("%v, want %s", got, want)
+	}
+	if got, want := needs(1000, missing(privilege.Of(privilege.SysPtrace), false, os.O_RDWR)), "needs root, or CAP_DAC_OVERRIDE"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := needs(1000, missing(privilege.Of(privilege.SysPtrace), true, os.O_RDWR)), "the process is protected, for example by a security module"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 	if want := strconv.Itoa(7); !strings.HasSuffix(p.path(), "/proc/"+want) {
 		t.Errorf("path %s", p.path())
+	}
+}
+
+// The owner of a memory file needs CAP_SYS_PTRACE at most. Others also need a capability for files.
+func TestMissingCapabilities(t *testing.T) {
+	ptrace, read, override := privilege.Of(privilege.SysPtrace), privilege.Of(privilege.DACReadSearch), privilege.Of(privilege.DACOverride)
+	for _, test := range []struct {
+		have  privilege.Set
+		owns  bool
+		flags int
+		want  string
+	}{
+		{0, true, os.O_RDWR, "CAP_SYS_PTRACE"},
+		{ptrace, true, os.O_RDWR, ""},
+		{0, false, os.O_RDWR, "CAP_SYS_PTRACE and CAP_DAC_OVERRIDE"},
+		{ptrace, false, os.O_RDWR, "CAP_DAC_OVERRIDE"},
+		{ptrace | read, false, os.O_RDWR, "CAP_DAC_OVERRIDE"},
+		{override, false, os.O_RDWR, "CAP_SYS_PTRACE"},
+		{ptrace | override, false, os.O_RDWR, ""},
+		{ptrace, false, os.O_RDONLY, "CAP_DAC_READ_SEARCH"},
+		{ptrace | read, false, os.O_RDONLY, ""},
+		{ptrace | override, false, os.O_RDONLY, ""},
+	} {
+		if got := missing(test.have, test.owns, test.flags); got != test.want {
+			t.Errorf("with %v, owner %t, flags %#x: %q, want %q", test.have, test.owns, test.flags, got, test.want)
+		}
 	}
 }

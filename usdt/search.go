@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,11 +19,11 @@ import (
 	"github.com/beamscope/beamscope/internal/guard"
 )
 
-// A Search opens and finds processes, some of which may not answer: while a process
-// executes a program, the kernel has everybody wait who asks for its start time or its
-// executable. The process can make that last, with a file system of its own that does not
-// answer when its files are closed. A Search asks such a process once, and no further one
-// until the first answer. The zero value is ready to use, by several goroutines at once.
+// A Search opens and finds processes, although some of them may not answer. While a process
+// executes a program, the kernel delays all reads of its start time or its executable. The process
+// can prolong that: a file system in user space need not answer when a file is closed. A Search
+// asks such a process once, and asks no other such process until the first has answered. The zero
+// value is ready to use. Several goroutines may use it at once.
 type Search struct {
 	guard guard.Guard
 
@@ -31,31 +32,29 @@ type Search struct {
 }
 
 const (
-	// searchPatience is how long a process may take to answer.
+	// searchPatience is the time that a process has to answer.
 	searchPatience = time.Second
 
-	// searchAtATime is how many processes are asked at a time.
+	// searchAtATime is the number of processes that are asked at a time.
 	searchAtATime = 16
 )
 
-// Open is [OpenProcess] with a limit: where the process does not answer within a second,
-// the error wraps [guard.ErrNoAnswer].
+// Open is [OpenProcess] with a limit: if the process does not answer within a second, the error
+// wraps [guard.ErrNoAnswer].
 func (s *Search) Open(ctx context.Context, pid int) (Process, error) {
 	proc := procFS("")
 	return s.ask(ctx, proc, pid, func() (Process, error) { return proc.open(pid) })
 }
 
-// Find returns the processes whose executable match accepts, sorted by PID; match gets the
-// file's name as the process sees it, such as
-// "/usr/lib/erlang/erts-13.1.5/bin/beam.smp", without the " (deleted)" of a file that has
-// been replaced since. It is called by several goroutines.
+// Find returns the processes whose executable match accepts, sorted by PID. match gets the name of
+// the file as the process sees it, such as "/usr/lib/erlang/erts-13.1.5/bin/beam.smp", without the
+// " (deleted)" of a file that has been replaced since. Several goroutines call match.
 //
-// Kernel threads and processes that end meanwhile are left out. Processes whose
-// executable cannot be told are skipped and counted, whatever the reason: any user
-// can start one whose executable has a path that is too long to be told, or one that does
-// not answer within a second. When no process matches and some may not be looked at, that
-// is an error that wraps os.ErrPermission. Where the context is done before all are looked
-// at, the error is its cause.
+// Find leaves out kernel threads and processes that end meanwhile. It skips and counts processes
+// whose executable it cannot find out, whatever the reason: any user can start a process whose
+// executable has too long a path, or which does not answer within a second. If no process matches
+// and Find may not examine some, the error wraps os.ErrPermission. If the context ends before Find
+// has examined all processes, the error is its cause.
 func (s *Search) Find(ctx context.Context, match func(exe string) bool) ([]Process, Skipped, error) {
 	return s.find(ctx, "", match)
 }
@@ -89,7 +88,7 @@ func (s *Search) find(ctx context.Context, proc procFS, match func(exe string) b
 	return found, skipped, nil
 }
 
-// askAll asks processes for their executables, several at a time.
+// askAll gets the executables of processes, several at a time.
 func (s *Search) askAll(ctx context.Context, proc procFS, pids []int, match func(exe string) bool) ([]Process, []error) {
 	all, errs := make([]Process, len(pids)), make([]error, len(pids))
 	next := make(chan int)
@@ -109,7 +108,7 @@ func (s *Search) askAll(ctx context.Context, proc procFS, pids []int, match func
 	return all, errs
 }
 
-// ask has look look at a process that need not answer.
+// ask calls look for a process that may not answer.
 func (s *Search) ask(ctx context.Context, proc procFS, pid int, look func() (Process, error)) (Process, error) {
 	p := Process{PID: pid, proc: proc}
 	if s.isSilent(pid) {
@@ -146,7 +145,7 @@ func (s *Search) isSilent(pid int) bool {
 	return s.silent[pid]
 }
 
-// note has something noted under the lock.
+// note calls a function with the lock held.
 func (s *Search) note(what func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +158,10 @@ func (s *Search) note(what func()) {
 // pids returns the PIDs of all processes.
 func (proc procFS) pids() ([]int, error) {
 	entries, err := os.ReadDir(proc.path())
-	if err != nil {
+	switch {
+	case err != nil && runtime.GOOS != "linux":
+		return nil, fmt.Errorf("observe processes: needs Linux: %w", errors.ErrUnsupported)
+	case err != nil:
 		return nil, err
 	}
 	var pids []int
@@ -174,8 +176,8 @@ func (proc procFS) pids() ([]int, error) {
 // errNotWanted is the error for processes that do not match.
 var errNotWanted = errors.New("not wanted")
 
-// matching returns a process if match accepts its executable, and errNotWanted if
-// not. A kernel thread has no executable and so seems to be gone.
+// matching returns a process if match accepts its executable, and errNotWanted if not. For a kernel
+// thread, which has no executable, it returns ErrProcessGone.
 func (proc procFS) matching(pid int, match func(exe string) bool) (Process, error) {
 	p, err := proc.open(pid)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"maps"
 )
 
-// A definition collects the addresses that a symbol table gives for one name.
-// Static objects of several source files may share a name.
+// A definition collects the addresses of one name in a symbol table. Static objects of several
+// source files may have the same name.
 type definition struct {
 	global, local addresses
 }
@@ -32,8 +32,8 @@ func (a *addresses) add(address uint64) {
 	}
 }
 
-// only returns the address if all definitions of the name agree. Nothing tells
-// which of several a note means, so none is chosen.
+// only returns the address if all definitions of the name agree. A note does not distinguish
+// several definitions, so none is chosen.
 func (d definition) only() (uint64, bool) {
 	all := d.global
 	if d.local.found {
@@ -42,8 +42,7 @@ func (d definition) only() (uint64, bool) {
 	return all.first, all.found && !all.several && !d.local.several
 }
 
-// exported returns the address of the global definition or, where there is none,
-// of the local one.
+// exported returns the address of the global definition or, without one, of the local definition.
 func (d definition) exported() (uint64, error) {
 	best := d.global
 	if !best.found {
@@ -58,8 +57,8 @@ func (d definition) exported() (uint64, error) {
 	return best.first, nil
 }
 
-// lookup finds names in .symtab and, for those not there, in .dynsym. Names that
-// are not defined are absent from the result, which is valid also with an error.
+// lookup finds names in .symtab and, if they are not there, in .dynsym. Names that are not defined
+// are missing in the result, which is valid even if there is an error.
 func (img *image) lookup(names map[string]bool) (map[string]definition, error) {
 	found := make(map[string]definition)
 	var problems []error
@@ -75,7 +74,7 @@ func (img *image) lookup(names map[string]bool) (map[string]definition, error) {
 				}
 			}
 			defined, err := img.lookupIn(s, missing)
-			if err != nil { // what has been found of the table might be ambiguous
+			if err != nil { // the part of the table that was read might be ambiguous
 				problems = append(problems, fmt.Errorf("symbol table %q: %w", s.name, err))
 			} else {
 				maps.Copy(found, defined)
@@ -86,7 +85,7 @@ func (img *image) lookup(names map[string]bool) (map[string]definition, error) {
 	return found, errors.Join(problems...)
 }
 
-// lookupIn returns the definitions that one symbol table has of names.
+// lookupIn returns the definitions of names in one symbol table.
 func (img *image) lookupIn(table section, names map[string]bool) (map[string]definition, error) {
 	found := make(map[string]definition)
 	err := img.symbols(table, func(raw *[symbolSize]byte, name []byte) {
@@ -108,8 +107,8 @@ func (img *image) lookupIn(table section, names map[string]bool) (map[string]def
 	return found, nil
 }
 
-// function returns the name of the function of a symbol table that an address is in, ""
-// where there is none, or where several functions of different names are there.
+// function returns the name of the function that contains an address, from one symbol table. It
+// returns "" if there is none, or if functions with different names contain the address.
 func (img *image) function(table section, address uint64) (string, error) {
 	found, several := "", false
 	err := img.symbols(table, func(raw *[symbolSize]byte, name []byte) {
@@ -126,8 +125,7 @@ func (img *image) function(table section, address uint64) (string, error) {
 	return found, err
 }
 
-// symbols calls fn for each entry of a symbol table that gives an address, and has a
-// name.
+// symbols calls fn for each entry of a symbol table that has a name and defines an address.
 func (img *image) symbols(table section, fn func(raw *[symbolSize]byte, name []byte)) error {
 	if err := table.check(maxSymbolTable); err != nil {
 		return err
@@ -159,9 +157,9 @@ func (img *image) symbols(table section, fn func(raw *[symbolSize]byte, name []b
 	return nil
 }
 
-// defines tells whether a symbol table's entry gives the address of code or data
-// that moves with the file. That excludes absolute values, thread-local offsets
-// and indirect functions, whose address is only their resolver's.
+// defines reports whether a symbol table's entry gives the address of code or data that moves with
+// the file. That excludes absolute values, thread-local offsets, and indirect functions, whose
+// entries give the addresses of their resolvers.
 func defines(raw [symbolSize]byte) bool {
 	switch elf.SectionIndex(binary.LittleEndian.Uint16(raw[6:])) {
 	case elf.SHN_UNDEF, elf.SHN_ABS, elf.SHN_COMMON:

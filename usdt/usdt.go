@@ -1,15 +1,14 @@
-// Package usdt finds user-level statically defined tracing (USDT) probes in ELF
-// files and running processes: the SystemTap notes that describe them, where
-// their arguments are, and which semaphores switch them on.
+// Package usdt finds user-level statically defined tracing (USDT) probes in ELF files and running
+// processes: the SystemTap notes that describe them, the locations of their arguments, and the
+// semaphores that switch them on.
 //
-// It knows nothing of eBPF. What it returns are file offsets, which is what the
-// kernel's uprobes take, and argument locations in a form that a tracer can
-// compile. ELF files are foreign input: everything read from one is bounded and
-// checked, and a malformed file gives an error, never a panic.
+// The package does not use eBPF. It returns file offsets, as the kernel's uprobes need them, and
+// argument locations in a form that a tracer can compile. ELF files are foreign input: the package
+// limits and checks everything that it reads from one. A malformed file gives an error, never a
+// panic.
 package usdt
 
-// A Probe is one probe name of one provider, with every place in the file where
-// it can fire.
+// A Probe is a probe of a provider, with every place in the file where it can fire.
 type Probe struct {
 	Provider string
 	Name     string // as in the note: "process__spawn"
@@ -22,12 +21,20 @@ type Probe struct {
 type Site struct {
 	Offset    uint64 // of the nop, in bytes from the start of the file
 	Address   uint64 // of the nop, as linked, before any load bias
-	Semaphore uint64 // file offset of the 16-bit reference counter, 0 where the site has none
+	Semaphore uint64 // file offset of the 16-bit reference counter, 0 if the site has none
 	Args      []Arg  // at most MaxArgs
 
-	// Stepped says that the instruction is none of those that the kernel emulates: it has to
-	// single-step it at each hit, which can cost ten times as much. It is false for the
-	// probes of notes.
+	// Function is the function that contains this site, if no note describes the site. A caller
+	// that knows the function uses such a site in place of a probe's site. It has no semaphore, and
+	// its processes and ports are terms. Function is "" for the probes of notes.
+	Function string
+
+	// Return means that the event is the return of the function whose entry is at the site.
+	Return bool
+
+	// Stepped means that the kernel does not emulate the instruction. It single-steps the
+	// instruction at each hit, which can cost ten times as much. Stepped is false for the probes of
+	// notes.
 	Stepped bool
 }
 
@@ -35,7 +42,7 @@ type Site struct {
 // <sys/sdt.h>).
 const MaxArgs = 12
 
-// ArgKind says where an argument's value is.
+// ArgKind is the kind of place of an argument's value.
 type ArgKind uint8
 
 // The kinds of argument locations. An argument whose specification is not
@@ -46,18 +53,19 @@ const (
 	ArgRegister                // the value is in Base
 	ArgMemory                  // the value is at Base + Index·Scale + Disp
 	ArgUnknown                 // not to be had: only Spec is meaningful
+	ArgAddress                 // the value is the address Base + Index·Scale + Disp itself; no note has it
 )
 
-// An Arg tells where the value of one argument is when the probe fires.
+// An Arg is the location of the value of an argument when the probe fires.
 type Arg struct {
 	Kind   ArgKind
 	Size   int  // of the value in bytes: 1, 2, 4 or 8
-	Signed bool // whether the value is to be sign-extended to 64 bits
+	Signed bool // the value needs sign extension to 64 bits
 
-	Base  Register // ArgRegister and ArgMemory; NoRegister where absent
-	Index Register // ArgMemory; NoRegister where absent
-	Scale uint8    // of Index: 1, 2, 4 or 8; 0 where there is no index
-	Disp  int64    // ArgConst: the value, already cut to Size; ArgMemory: the displacement in bytes
+	Base  Register // ArgRegister, ArgMemory and ArgAddress; NoRegister where absent
+	Index Register // ArgMemory and ArgAddress; NoRegister where absent
+	Scale uint8    // of Index: 1, 2, 4 or 8; 0 without an index
+	Disp  int64    // ArgConst: the value, already cut to Size; ArgMemory and ArgAddress: the displacement in bytes
 
 	// Shift is the position in bits of the value within the register Base
 	// (ArgRegister): 8 for %ah and its like, 0 otherwise.

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// The x86-64 registers, by their place in struct pt_regs (Linux
-// arch/x86/include/asm/ptrace.h).
+// The x86-64 registers, by their index in struct pt_regs (Linux arch/x86/include/asm/ptrace.h).
 const (
 	x86R15 Register = 0
 	x86R14 Register = 1
@@ -64,7 +63,7 @@ func parseX86Memory(place string) (operand, error) {
 	return o, err
 }
 
-// parseX86Address parses base, index and scale: what is between the parentheses.
+// parseX86Address parses base, index and scale: the part between the parentheses.
 func parseX86Address(parts []string) (operand, error) {
 	var (
 		base, index = NoRegister, NoRegister
@@ -99,8 +98,8 @@ func parseX86Address(parts []string) (operand, error) {
 	return memory(base, index, scale), nil
 }
 
-// x86AddressRegister parses a register in an address. Only whole registers are
-// taken: with a part of one the rest would have to be masked.
+// x86AddressRegister parses a register in an address. It accepts only whole registers: the rest of
+// a partial register would have to be masked.
 func x86AddressRegister(s string) (Register, error) {
 	name, ok := strings.CutPrefix(s, "%")
 	r, _, whole := x86Register(name)
@@ -142,8 +141,8 @@ func parseX86Displacement(s string) (disp int64, symbol string, err error) {
 	return disp, symbol, nil
 }
 
-// isSymbol tells whether s has the form of a symbol that needs no quotes in
-// assembler text. It excludes references such as "symbol@GOTPCREL".
+// isSymbol reports whether s has the form of a symbol that needs no quotes in assembler text. It
+// excludes references such as "symbol@GOTPCREL".
 func isSymbol(s string) bool {
 	if s == "" || '0' <= s[0] && s[0] <= '9' || len(s) > maxNameLength {
 		return false
@@ -157,9 +156,8 @@ func isSymbol(s string) bool {
 	return true
 }
 
-// x86Register returns a register by any of its names without the percent sign,
-// the position of the value in it, and whether the name stands for all 64 bits.
-// It returns NoRegister for names it does not know.
+// x86Register returns the register with a name (without the percent sign), the position of the
+// value in it, and whether the name means all 64 bits. It returns NoRegister for unknown names.
 func x86Register(name string) (r Register, shift uint8, whole bool) {
 	switch name {
 	case "ah":

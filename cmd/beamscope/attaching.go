@@ -8,21 +8,22 @@ import (
 	"sync"
 	"time"
 
-	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/vmsource"
+
 	"github.com/beamscope/beamscope/internal/safetext"
 )
 
-// attachingEvery is how often the log says how far attaching is. What takes less is done
-// before anybody wonders.
+// attachingEvery is the interval between messages about the progress of attaching. Faster
+// attaching needs no message.
 const attachingEvery = time.Second
 
-// An attaching says in a log how far attaching is, now and then.
+// An attaching logs the progress of attaching from time to time.
 type attaching struct {
 	log io.Writer
 	now func() time.Time
 
 	mu   sync.Mutex
-	last time.Time // when it began, or the log last said something
+	last time.Time // when it began, or time of the last message
 	said bool
 	done bool
 }
@@ -31,8 +32,8 @@ func newAttaching(log io.Writer, now func() time.Time) *attaching {
 	return &attaching{log: log, now: now, last: now()}
 }
 
-// progress takes in how far attaching is. It may be called from any goroutine.
-func (a *attaching) progress(p outcome.Progress) {
+// progress records the progress of attaching. Any goroutine may call it.
+func (a *attaching) progress(p vmsource.Progress) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.now()
@@ -43,8 +44,8 @@ func (a *attaching) progress(p outcome.Progress) {
 	fmt.Fprintf(a.log, "attaching: %d of %d programs are loaded\n", p.Loaded, p.All)
 }
 
-// stopped says in a log that a signal has ended a command before anything was observed.
-// That is no failure; any other error is.
+// stopped logs that a signal ended a command before anything was observed, and returns nil then,
+// because that is not a failure. It returns any other error.
 func stopped(ctx context.Context, err error, log io.Writer) error {
 	if err == nil || ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
 		return err
@@ -53,10 +54,10 @@ func stopped(ctx context.Context, err error, log io.Writer) error {
 	return nil
 }
 
-// noWindow says that a command was over before it had observed anything.
+// noWindow means that a command ended before it had observed anything.
 const noWindow = "interrupted before the first window: nothing was observed"
 
-// end has it say nothing from now on.
+// end stops the messages.
 func (a *attaching) end() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -5,17 +5,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/beamscope/beamscope/internal/vmsource"
 
-	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/google/go-cmp/cmp"
 )
 
-// The log says how far attaching is once a second, and that it is done where it said
-// anything before; what is quick is not mentioned.
+// The log shows the progress of attaching once a second, and its end if it showed any progress.
+// Fast attaching is not logged.
 func TestAttachingSaysHowFarItIs(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		each time.Duration // for a program
+		each time.Duration // time for each program
 		want []string
 	}{
 		{"quick", 100 * time.Millisecond, nil},
@@ -28,11 +28,11 @@ func TestAttachingSaysHowFarItIs(t *testing.T) {
 			a := newAttaching(&log, func() time.Time { return now })
 			for i := range 9 {
 				now = now.Add(test.each)
-				a.progress(outcome.Progress{Loaded: i + 1, All: 9})
+				a.progress(vmsource.Progress{Loaded: i + 1, All: 9})
 			}
 			a.end()
 			now = now.Add(time.Hour)
-			a.progress(outcome.Progress{Loaded: 1, All: 2})
+			a.progress(vmsource.Progress{Loaded: 1, All: 2})
 			var want string
 			for _, text := range test.want {
 				want += "attaching: " + text + " programs are loaded\n"

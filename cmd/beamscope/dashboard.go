@@ -23,23 +23,22 @@ import (
 	"github.com/beamscope/beamscope/internal/snapshot"
 )
 
-// atTerminal tells whether somebody sits at a terminal that can show a dashboard.
+// atTerminal reports whether the program runs at a terminal that can show a dashboard.
 func atTerminal() bool {
 	return term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// adviseTerminal says what to do about a terminal of which nothing is known: another
-// TERM, or the flag with which none is needed. Where there is no terminfo of it, tcell's
-// error is only text.
+// adviseTerminal adds advice to the error about an unknown terminal: another TERM, or the flag
+// that avoids the terminal. tcell's error for a missing terminfo entry is only text.
 func adviseTerminal(err error, flag string) error {
 	if err == nil || !errors.Is(err, tcell.ErrTermNotFound) && !strings.Contains(err.Error(), "terminfo") {
 		return err
 	}
-	return fmt.Errorf("the terminal: nothing is known of TERM=%q: set TERM=xterm-256color, or use %s", os.Getenv("TERM"), flag)
+	return fmt.Errorf("unknown terminal TERM=%q: set TERM=xterm-256color, or use %s", os.Getenv("TERM"), flag)
 }
 
-// watch observes as observe does, and shows it on a dashboard. Where the terminal
-// goes away, it ends; and on SIGQUIT, as the terminal is to be left as it was.
+// watch observes as observe does, and shows the result on a dashboard. It ends if the terminal
+// disappears. It also ends on SIGQUIT, so that the terminal is restored.
 func watch(ctx context.Context, c config.Config, o observation, opts dashboard.Options) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT)
 	defer stop()
@@ -69,15 +68,14 @@ func watch(ctx context.Context, c config.Config, o observation, opts dashboard.O
 	return adviseTerminal(d.Run(ctx, s, func(ctx context.Context) error { return s.Run(ctx, o.duration) }), "--headless")
 }
 
-// A film is a recording or a snapshot to be looked at.
+// A film is a recording or a snapshot to replay on the dashboard.
 type film struct {
 	header   recording.Header
-	snapshot *snapshot.Reader // nil for a recording; closed
+	snapshot *snapshot.Reader // nil for a recording; already closed
 	open     func() (session.Input, error)
 }
 
-// look shows a recording on a dashboard, and a snapshot at the window in which it
-// fired.
+// look shows a recording on a dashboard. It shows a snapshot at the window of its trigger.
 func look(ctx context.Context, in film, r session.Replay, opts dashboard.Options) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT)
 	defer stop()

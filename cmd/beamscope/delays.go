@@ -7,8 +7,8 @@ import (
 	"github.com/beamscope/beamscope/dq"
 )
 
-// A delayFlag is the value of a flag that is a delay, read exactly: a fraction of a
-// nanosecond is refused and not cut off.
+// A delayFlag is the value of a flag that is a delay. It is parsed exactly: a fraction of a
+// nanosecond is rejected, not cut off.
 type delayFlag struct{ value *time.Duration }
 
 func (f delayFlag) String() string {
@@ -25,8 +25,8 @@ func (f delayFlag) Set(text string) (err error) {
 	return err
 }
 
-// A delaysFlag is the value of a flag that is a list of delays with commas between
-// them, or is given several times.
+// A delaysFlag is the value of a flag that is a list of delays, separated by commas or given by
+// several flags.
 type delaysFlag struct{ values *[]time.Duration }
 
 func (f delaysFlag) String() string {

@@ -29,53 +29,52 @@ import (
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
-// demoFiles are for each synthetic system its scope file, and what
-// `beamscope demo SYSTEM --for 40s --record SYSTEM.bsr` wrote on a machine that has
-// what it takes, for those that have not.
+// demoFiles contains for each synthetic system its scope file, and a recording by `beamscope demo
+// SYSTEM --for 40s --record SYSTEM.bsr` for machines that cannot run the demo.
 //
 //go:embed mm1k.yaml mm1k.bsr ftf.yaml ftf.bsr atf.yaml atf.bsr
 var demoFiles embed.FS
 
-// A demoSystem is a synthetic system, and what becomes of it now and then.
+// A demoSystem is a synthetic system with the changes that a demonstration makes to it.
 type demoSystem struct {
 	name, about string
-	options     string // that it is started with besides
-	key         string // of the option that changes
-	calm        string // its value as a rule
-	change      string // what the values are
+	options     string // further options with which it is started
+	key         string // name of the option that changes
+	calm        string // usual value of the option
+	change      string // meaning of the values
 	moments     []moment
 }
 
-// A moment is something that can be brought on in a demonstration, and ended. The last
-// one of a system comes by itself where there is no dashboard.
+// A moment is a situation that a demonstration can begin and end. Without a dashboard, the last
+// moment of a system comes automatically.
 type moment struct {
-	key   rune // of the dashboard
+	key   rune // key on the dashboard
 	label string
-	value string // of the system's option
-	watch string // what there is to see
+	value string // value of the system's option
+	watch string // what the user will see
 }
 
 func demoSystems() []demoSystem {
 	return []demoSystem{
-		// Time asleep, as work would be overload at once on a busy machine.
+		// The work is time asleep, because computing would be overload at once on a busy machine.
 		{"mm1k", "two workers with queues, one after the other", "loops=0 delay=1", "rate", "400", "messages a second", []moment{
 			{'n', "near overload", "800", "the mean falls behind, and its bounds widen"},
 			{'b', "overload", "1500", "the queues are full: failures, and the QTA is violated"},
 		}},
-		{"ftf", "two workers side by side, of which the first to finish counts", "", "slow_2", "0", "ms longer for worker_2", []moment{
-			{'b', "slow worker", "20", "worker_2 falls back, and probe does not"},
+		{"ftf", "two workers side by side; the first to finish counts", "", "slow_2", "0", "ms longer for worker_2", []moment{
+			{'b', "slow worker", "20", "worker_2 gets slower, and probe does not"},
 		}},
 		{"atf", "two workers side by side, which both have to finish", "", "slow_2", "0", "ms longer for worker_2", []moment{
-			{'b', "slow worker", "2", "worker_2 falls back, and probe with it"},
+			{'b', "slow worker", "2", "worker_2 gets slower, and so does probe"},
 		}},
 	}
 }
 
-// worst is the moment that comes by itself where there is no dashboard.
+// worst returns the moment that comes automatically without a dashboard.
 func (s demoSystem) worst() moment { return s.moments[len(s.moments)-1] }
 
-// knobs returns what the dashboard can do to the system: a key brings a moment on, and
-// ends it.
+// knobs returns the knobs of the dashboard for the system. Each begins a moment, and ends it
+// again.
 func (s demoSystem) knobs(beam *erlang.VM) []dashboard.Knob {
 	var mu sync.Mutex
 	now := s.calm
@@ -84,7 +83,7 @@ func (s demoSystem) knobs(beam *erlang.VM) []dashboard.Knob {
 		defer mu.Unlock()
 		value, said := m.value, m.watch+"; "+string(m.key)+" ends it"
 		if now == value {
-			value, said = s.calm, "as it was"
+			value, said = s.calm, "back to normal"
 		}
 		if err := beam.Set(ctx, s.key, value); err != nil {
 			return "", err
@@ -99,7 +98,7 @@ func (s demoSystem) knobs(beam *erlang.VM) []dashboard.Knob {
 	return knobs
 }
 
-// intro is what the dashboard says first.
+// intro returns the first message of the dashboard.
 func (s demoSystem) intro() string {
 	text := s.about
 	for _, m := range s.moments {
@@ -127,10 +126,11 @@ func (s demoSystem) config() (config.Config, error) {
 	return config.Parse(s.name+".yaml", text)
 }
 
-// maxRate is what the source of a system keeps up with, in messages a second.
+// maxRate is the highest rate that the source of a system can sustain, in messages a second.
 const maxRate = 100_000
 
-// withoutTerminal is how long the demonstration runs where nobody can end it.
+// withoutTerminal is the duration of a demonstration without a terminal, where no user can end
+// it.
 const withoutTerminal = 30 * time.Second
 
 type demoFlags struct {
@@ -140,6 +140,7 @@ type demoFlags struct {
 	force    bool
 	headless bool
 	explain  bool
+	stock    bool
 }
 
 func newDemoCommand() *cobra.Command {
@@ -157,7 +158,10 @@ with keys to make something go wrong.
 Without a terminal, and with --headless, it prints a frame a second, and for 5 of
 every 20 seconds something is wrong: watch the ΔQ of the probe.
 
-Where eBPF cannot be used it says why, and shows a recording of the same.`,
+If eBPF cannot be used, it says why and shows a recording instead.
+
+With --stock it uses the Erlang VM that is already installed, which need not have
+probes. The VM records the spans in its own memory, so this needs no eBPF.`,
 		ValidArgs: []string{"mm1k", "ftf", "atf"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			system, err := f.check(cmd, args)
@@ -172,10 +176,11 @@ Where eBPF cannot be used it says why, and shows a recording of the same.`,
 	}
 	cmd.Flags().BoolVar(&f.headless, "headless", false, "print text frames in a terminal as well")
 	cmd.Flags().BoolVar(&f.explain, "explain", false, explainUsage)
-	cmd.Flags().Float64Var(&f.rate, "rate", 0, "messages a second (0: what suits the system)")
-	cmd.Flags().DurationVar(&f.duration, "for", 0, "end after so long (0: when interrupted, or after 30s without a terminal)")
-	cmd.Flags().StringVar(&f.record, "record", "", "also write what was seen to this file")
-	cmd.Flags().BoolVar(&f.force, "force", false, "overwrite that file if it is there")
+	cmd.Flags().BoolVar(&f.stock, "stock", false, "use the Erlang VM in the PATH, with or without probes")
+	cmd.Flags().Float64Var(&f.rate, "rate", 0, "messages a second (0: the default of the system)")
+	cmd.Flags().DurationVar(&f.duration, "for", 0, "end after this long (default: when interrupted, or after 30s without a terminal)")
+	cmd.Flags().StringVar(&f.record, "record", "", "also record the observation in this file")
+	cmd.Flags().BoolVar(&f.force, "force", false, "overwrite that file if it exists")
 	return cmd
 }
 
@@ -189,12 +194,14 @@ func (f demoFlags) check(cmd *cobra.Command, args []string) (demoSystem, error) 
 	case err != nil:
 	case len(args) > 1:
 		err = fmt.Errorf("unexpected argument %q", args[1])
+	case f.duration == 0 && cmd.Flags().Changed("for"):
+		err = errForNothing
 	case !(f.rate >= 0) || math.IsInf(f.rate, 1):
-		err = fmt.Errorf("--rate %v: not a number from 0 on", f.rate)
+		err = fmt.Errorf("--rate %v: want 0 or more", f.rate)
 	case f.rate > maxRate:
 		err = fmt.Errorf("--rate %v: at most %v", f.rate, float64(maxRate))
 	case f.duration < 0:
-		err = fmt.Errorf("--for %v: not in the future", f.duration)
+		err = fmt.Errorf("--for %v: want more than 0", f.duration)
 	}
 	if err != nil {
 		return demoSystem{}, usageError(cmd, err)
@@ -207,16 +214,16 @@ func (f demoFlags) check(cmd *cobra.Command, args []string) (demoSystem, error) 
 
 // demo runs the demonstration, or shows the recording of one.
 func demo(ctx context.Context, s demoSystem, f demoFlags, out, log io.Writer) error {
-	if err := bpf.Supported(); err != nil {
+	if err := bpf.Supported(); err != nil && !f.stock {
 		return recorded(ctx, s, f, err, out, log)
 	}
 	return live(ctx, s, f, out, log)
 }
 
-// recorded shows the recording of a demonstration, and why.
+// recorded shows the recording of a demonstration, with the reason for that.
 func recorded(ctx context.Context, s demoSystem, f demoFlags, why error, out, log io.Writer) error {
 	if f.explain {
-		return fmt.Errorf("--explain: nothing is explained in the recording that could be shown, as this machine cannot show it live: %w", why)
+		return fmt.Errorf("--explain: this machine cannot show the demo live, and the recording to show instead explains no spans: %w", why)
 	}
 	safetext.Fprintf(log, "This machine cannot show it live: %v.\nHere is a recording.\n\n", why)
 	if !f.headless && atTerminal() {
@@ -225,9 +232,9 @@ func recorded(ctx context.Context, s demoSystem, f demoFlags, why error, out, lo
 	return showRecording(ctx, s, f.duration, 1, out, log)
 }
 
-// live runs the demonstration on a VM of its own.
+// live runs the demonstration on its own VM.
 func live(ctx context.Context, s demoSystem, f demoFlags, out, log io.Writer) error {
-	otp, err := findOrBuildOTP(ctx, log)
+	otp, err := f.otp(ctx, log)
 	if err != nil {
 		return err
 	}
@@ -238,7 +245,7 @@ func live(ctx context.Context, s demoSystem, f demoFlags, out, log io.Writer) er
 	}
 	beam, err := erlang.StartVM(ctx, otp, erlang.Options{
 		Main: main,
-		Args: []string{"+scl", "false"}, // both workers keep a core of their own
+		Args: []string{"+scl", "false"}, // lets each worker keep its own core
 	})
 	if err != nil {
 		return err
@@ -270,10 +277,18 @@ func live(ctx context.Context, s demoSystem, f demoFlags, out, log io.Writer) er
 	return err
 }
 
-// snapshots is the folder of the demonstration's snapshots.
+// snapshots returns the folder of the demonstration's snapshots.
 func (s demoSystem) snapshots() (string, error) {
 	dir, err := os.UserCacheDir()
 	return filepath.Join(dir, "beamscope", "demo-snapshots", s.name), err
+}
+
+// otp returns the Erlang/OTP on which the demonstration runs.
+func (f demoFlags) otp(ctx context.Context, log io.Writer) (erlang.OTP, error) {
+	if f.stock {
+		return erlang.SystemOTP(ctx)
+	}
+	return findOrBuildOTP(ctx, log)
 }
 
 func findOrBuildOTP(ctx context.Context, log io.Writer) (erlang.OTP, error) {
@@ -286,7 +301,7 @@ func findOrBuildOTP(ctx context.Context, log io.Writer) (erlang.OTP, error) {
 
 func formatRate(rate float64) string { return strconv.FormatFloat(rate, 'f', -1, 64) }
 
-// changing changes the system to and fro until the context is done.
+// changing switches the system between its values until the context is done.
 func (s demoSystem) changing(ctx context.Context, beam *erlang.VM, log io.Writer) {
 	const calm, busy = 15 * time.Second, 5 * time.Second
 
@@ -311,7 +326,7 @@ func (s demoSystem) changing(ctx context.Context, beam *erlang.VM, log io.Writer
 	}
 }
 
-// lookBundled shows the bundled recording of a system on the dashboard, and why.
+// lookBundled shows the bundled recording of a system on the dashboard, with the reason for that.
 func lookBundled(ctx context.Context, s demoSystem, why error) error {
 	in, err := bundledFilm(s)
 	if err != nil {
@@ -321,7 +336,7 @@ func lookBundled(ctx context.Context, s demoSystem, why error) error {
 		Intro: fmt.Sprintf("not live: %v. This is a recording", why)})
 }
 
-// showRecording shows the bundled recording of a system, at a speed.
+// showRecording plays the bundled recording of a system at a speed.
 func showRecording(ctx context.Context, s demoSystem, duration time.Duration, speed float64, out, log io.Writer) error {
 	data, err := demoFiles.ReadFile(s.name + ".bsr")
 	if err != nil {

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -12,9 +15,10 @@ import (
 	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
+	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// seen gathers the frames of a bundled recording.
+// A seen collects the frames of a bundled recording.
 type seen []*scope.Frame
 
 func (s *seen) Frame(f *scope.Frame) error { *s = append(*s, f.Clone()); return nil }
@@ -37,8 +41,8 @@ func bundled(t *testing.T, name string) seen {
 	return all
 }
 
-// The bundled recordings show what their systems are there to show: calm most of the
-// time, and then what is wrong with them.
+// The bundled recordings show the effects that their systems demonstrate: they are calm most of
+// the time, and then show the fault.
 func TestBundledRecordings(t *testing.T) {
 	p50 := func(p *scope.Probe) time.Duration {
 		d, ok := p.Observed.QuantileFigure(0.5)
@@ -83,8 +87,7 @@ func TestBundledRecordings(t *testing.T) {
 	}
 }
 
-// Where eBPF cannot be used the demonstration shows the recording, for as long as
-// was asked.
+// If eBPF cannot be used, the demonstration plays the recording for the requested time.
 func TestShowRecording(t *testing.T) {
 	var out, log bytes.Buffer
 	s, err := demoSystemNamed("mm1k")
@@ -98,11 +101,12 @@ func TestShowRecording(t *testing.T) {
 		t.Errorf("%d frames, want 2:\n%s", got, out.String())
 	}
 	if !strings.Contains(log.String(), "recorded 2026-") {
-		t.Errorf("does not say that it is a recording:\n%s", log.String())
+		t.Errorf("no message that it is a recording:\n%s", log.String())
 	}
 }
 
-// Nothing is explained in the recording: that it cannot be is said instead.
+// The recording contains no explanations. With --explain the command reports that instead of
+// playing it.
 func TestExplainedDemoWithoutEBPF(t *testing.T) {
 	s, err := demoSystemNamed("mm1k")
 	if err != nil {
@@ -111,7 +115,62 @@ func TestExplainedDemoWithoutEBPF(t *testing.T) {
 	why := errors.New("no eBPF")
 	var out bytes.Buffer
 	err = recorded(t.Context(), s, demoFlags{explain: true, headless: true, duration: time.Second}, why, &out, io.Discard)
-	if !errors.Is(err, why) || !strings.HasPrefix(err.Error(), "--explain: nothing is explained in the recording ") || out.Len() > 0 {
+	if !errors.Is(err, why) || !strings.HasPrefix(err.Error(), "--explain: this machine cannot show the demo live, ") || out.Len() > 0 {
 		t.Errorf("error %v, and %q", err, out.String())
+	}
+}
+
+// The explanations of the demonstration say what the workers do: they sleep.
+func TestDemoExplained(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	t.Setenv("BEAMSCOPE_OTP", vmtest.Private(t).Dir)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // folder of the snapshots
+	for _, name := range []string{"ftf", "atf"} {
+		s, err := demoSystemNamed(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out, log bytes.Buffer
+		if err := demo(t.Context(), s, demoFlags{explain: true, headless: true, duration: 5 * time.Second}, &out, &log); err != nil {
+			t.Fatal(err)
+		}
+		explained := regexp.MustCompile(`(?m)^(?:worker_[12]|probe): .*`).FindAllString(out.String(), -1)
+		sleeps := 0
+		for _, line := range explained {
+			if strings.Contains(line, "waiting for a timer") {
+				sleeps++
+			}
+		}
+		if sleeps == 0 || sleeps <= len(explained)/2 {
+			t.Errorf("%s: %d of %d explanations say that a worker sleeps:\n%s\n%s", name, sleeps, len(explained), strings.Join(explained, "\n"), &log)
+		}
+	}
+}
+
+// With --stock the demonstration runs on the VM in the PATH, without probes and without eBPF.
+func TestDemoOnStockVM(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "bin")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	stock := vmtest.Stock(t, 25)
+	for name, path := range map[string]string{"erl": stock.Erl, "erlc": stock.Erlc} {
+		if err := os.Symlink(path, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // folder of the snapshots
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	s, err := demoSystemNamed("mm1k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, log bytes.Buffer
+	if err := demo(t.Context(), s, demoFlags{stock: true, headless: true, duration: 3 * time.Second}, &out, &log); err != nil {
+		t.Fatal(err)
+	}
+	observed := regexp.MustCompile(`(?m)^ +probe +[1-9][0-9]+ `)
+	if !strings.Contains(log.String(), "starting Erlang/OTP 25.") || !observed.MatchString(out.String()) {
+		t.Errorf("want OTP 25, and instances of probe:\n%s\n%s", &log, &out)
 	}
 }

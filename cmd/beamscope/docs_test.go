@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"flag"
 	"os"
 	"os/exec"
@@ -14,9 +15,10 @@ import (
 
 var updateDocs = flag.Bool("update-docs", false, "write what commands print into the documents")
 
-// What the documents show is what happens: blocks "```dq NAME" are files, and in
-// blocks "```console" what follows a line "$ COMMAND" is what it prints. The bundled
-// recordings are there, one with explained spans, and snapshots where those of the demonstration are.
+// The documents show the real output of commands. Blocks "```dq NAME" are files. In blocks
+// "```console" the lines after a line "$ COMMAND" are the command's output. The commands run in a
+// folder with the bundled recordings, one with explained spans, and snapshots at the place of the
+// demonstration's.
 func TestDocs(t *testing.T) {
 	for _, name := range []string{"diagrams.md", "eval.md", "explain.md", "export.md", "run.md", "scope-file.md", "scripts.md", "snapshots.md", "triggers.md"} {
 		t.Run(name, func(t *testing.T) {
@@ -39,7 +41,7 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// rerun returns a document with what its commands print now.
+// rerun returns a document with the present output of its commands.
 func rerun(t *testing.T, source string) string {
 	dir := t.TempDir()
 	copyInto(t, dir, "*.bsr")
@@ -76,7 +78,7 @@ func rerun(t *testing.T, source string) string {
 	return out.String()
 }
 
-// copyInto copies files into a folder, which it makes.
+// copyInto copies files into a folder that it creates.
 func copyInto(t *testing.T, dir, pattern string) {
 	t.Helper()
 	paths, err := filepath.Glob(pattern)
@@ -97,8 +99,8 @@ func copyInto(t *testing.T, dir, pattern string) {
 	}
 }
 
-// shell runs a command and returns what it prints. Its status is free: documents
-// show errors too.
+// shell runs a command and returns its output. It ignores the exit status, because documents show
+// errors too.
 func shell(t *testing.T, dir, command string) string {
 	cmd := exec.Command("sh", "-c", command)
 	cmd.Dir = dir
@@ -110,8 +112,37 @@ func shell(t *testing.T, dir, command string) string {
 	return string(out)
 }
 
-// What the documents say to look at is there: commands of blocks "```sh" that open a
-// recording or a snapshot in a terminal print it here, where there is none.
+// The JSON object that run.md describes is one that replay prints, with all its fields.
+func TestDocsJSON(t *testing.T) {
+	page, err := os.ReadFile("../../docs/run.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "\n```json\n")
+	block, _, ok := strings.Cut(rest, "```\n")
+	var want, got map[string]any
+	if err := json.Unmarshal([]byte(block), &want); !ok || err != nil {
+		t.Fatalf("run.md has no JSON object: %v", err)
+	}
+	dir := t.TempDir()
+	copyInto(t, dir, "mm1k.bsr")
+	for line := range strings.Lines(shell(t, dir, "beamscope replay mm1k.bsr --json 2>/dev/null")) {
+		got = nil
+		if err := json.Unmarshal([]byte(line), &got); err != nil {
+			t.Fatal(err)
+		}
+		if got["time"] == want["time"] && got["outcome"] == want["outcome"] {
+			if diff := cmp.Diff(got, want); diff != "" {
+				t.Errorf("run.md (+) does not show what is printed (-):\n%s", diff)
+			}
+			return
+		}
+	}
+	t.Errorf("replay prints no object of %v, %v", want["time"], want["outcome"])
+}
+
+// The recordings and snapshots that the documents open exist. This runs the commands in blocks
+// "```sh" that open one in a terminal. Without a terminal they print it instead.
 func TestDocsToLookAt(t *testing.T) {
 	dir := t.TempDir()
 	root, err := filepath.Abs("../..")

@@ -37,7 +37,7 @@ func newDrawCommand() *cobra.Command {
 	return cmd
 }
 
-// oneDiagram refuses anything but the name of one file.
+// oneDiagram rejects everything except the name of one file.
 func oneDiagram(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:

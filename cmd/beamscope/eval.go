@@ -19,15 +19,16 @@ import (
 )
 
 const evalLong = `eval calculates the ΔQ of an outcome diagram from models of its outcomes. Every
-figure comes as two bounds that contain the exact one; a smaller --base narrows
-them. A file called - is standard input.
+figure comes as two bounds that contain the exact one. A smaller --base narrows
+them, as long as there are enough bins; a line below the table reports if there are
+not. A file called - is standard input.
 
 Models:
   never                     fails
   wait(2ms)                 takes that long
   uniform(1ms,2ms)          anything between, equally likely
   exp(5ms)                  exponential with that mean
-  normal(5ms, 1ms)          normal with that mean and standard deviation; 0 for what is below
+  normal(5ms, 1ms)          normal with that mean and standard deviation; at least 0
   lognormal(5ms, 0.8)       log-normal with that median; the logarithm deviates by 0.8
   gamma(5ms, 2)             gamma with that mean and shape: 2 is a sum of two exponentials
   weibull(5ms, 0.7)         Weibull with that scale and shape: below 1 a heavy tail
@@ -87,14 +88,14 @@ func newEvalCommand() *cobra.Command {
 	}
 	cmd.Flags().StringArrayVar(&f.sets, "set", nil, "model of an outcome, outcome=model; one for each outcome")
 	f.base = time.Millisecond
-	cmd.Flags().Var(delayFlag{&f.base}, "base", "width of a bin, 1us at the least")
+	cmd.Flags().Var(delayFlag{&f.base}, "base", "width of a bin, at least 1us")
 	cmd.Flags().IntVar(&f.bins, "bins", 10000, "number of bins of a model that has no end")
-	cmd.Flags().Float64SliceVar(&f.quantiles, "quantile", []float64{0.5, 0.95, 0.99}, "within which delay is this share of all executions done")
-	cmd.Flags().Var(delaysFlag{&f.within}, "within", "which share of all executions is done within this delay")
+	cmd.Flags().Float64SliceVar(&f.quantiles, "quantile", []float64{0.5, 0.95, 0.99}, "share of all executions: calculate the delay within which it is done")
+	cmd.Flags().Var(delaysFlag{&f.within}, "within", "delay: calculate the share of all executions that is done within it")
 	cmd.Flags().StringVar(&f.qta, "qta", "", "requirement on the last definition, such as 0.5@1s,0.95@4s,failure@0.01")
-	cmd.Flags().StringVar(&f.compare, "compare", "", "which of two is better, such as front,back")
-	cmd.Flags().StringVar(&f.residual, "residual", "", "what remains of a whole without a part of its sequence, such as whole,part")
-	cmd.Flags().StringVar(&f.budget, "budget", "", "a part: what does --qta leave for the rest of a sequence with it")
+	cmd.Flags().StringVar(&f.compare, "compare", "", "compare two definitions, such as front,back: which is better")
+	cmd.Flags().StringVar(&f.residual, "residual", "", "calculate what remains of a whole without a part of its sequence, such as whole,part")
+	cmd.Flags().StringVar(&f.budget, "budget", "", "part of a sequence: calculate what --qta leaves for the rest of the sequence")
 	cmd.Flags().BoolVar(&f.sd, "sd", false, "show standard deviations in the table")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	cmd.Flags().BoolVar(&f.plot, "plot", false, "plot the distributions in the terminal too")
@@ -102,7 +103,7 @@ func newEvalCommand() *cobra.Command {
 	return cmd
 }
 
-// question is what the flags ask, of no diagram yet.
+// question returns the question in the flags, without a diagram.
 func (f evalFlags) question(cmd *cobra.Command) (eval.Question, error) {
 	q := eval.Question{Open: openFile(cmd.Context()), Quantiles: f.quantiles, Within: f.within, Budget: f.budget, SD: f.sd}
 	if f.json && f.plot {
@@ -135,12 +136,12 @@ func (f evalFlags) question(cmd *cobra.Command) (eval.Question, error) {
 	return q, nil
 }
 
-// openFile returns what opens files.
+// openFile returns a function that opens files.
 func openFile(ctx context.Context) func(name string) (io.ReadCloser, error) {
 	return func(name string) (io.ReadCloser, error) { return pipe.Open(ctx, name) }
 }
 
-// models reads what is given with --set.
+// models parses the values of --set.
 func (f evalFlags) models() (map[string]string, error) {
 	models := make(map[string]string, len(f.sets))
 	for _, set := range f.sets {
@@ -157,7 +158,7 @@ func (f evalFlags) models() (map[string]string, error) {
 	return models, nil
 }
 
-// refused tells a file of samples that cannot be read from a wrong question.
+// refused returns a usage error, unless a file of samples could not be read.
 func (f evalFlags) refused(cmd *cobra.Command, err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {

@@ -15,7 +15,7 @@ import (
 	"github.com/beamscope/beamscope/internal/session"
 )
 
-// checkFrom refuses what --from does not go together with.
+// checkFrom rejects flags that cannot be combined with --from.
 func (f observeFlags) checkFrom(cmd *cobra.Command) error {
 	switch {
 	case !cmd.Flags().Changed("from"):
@@ -23,20 +23,20 @@ func (f observeFlags) checkFrom(cmd *cobra.Command) error {
 	case f.config == stdinName && cmd.Flags().Lookup("from").Value.String() == stdinName:
 		return usageError(cmd, errors.New("--from - and -c -: standard input cannot be both: name a file for one of them"))
 	case f.pid != 0:
-		return usageError(cmd, errors.New("--from and --pid: nothing is attached to where the events come from a script"))
+		return usageError(cmd, errors.New("--from and --pid: give one of them; --from reads events from a script and attaches to no VM"))
 	case cmd.Flags().Changed("limit"):
-		return usageError(cmd, errors.New("--from and --limit: it costs no VM anything where the events come from a script"))
+		return usageError(cmd, errors.New("--from and --limit: give one of them; beamscope does not control what a script costs"))
 	case f.wait:
-		return usageError(cmd, errors.New("--from and --wait: no VM is looked for where the events come from a script"))
+		return usageError(cmd, errors.New("--from and --wait: give one of them; --from reads events from a script and looks for no VM"))
 	case f.explain:
-		return usageError(cmd, errors.New("--from and --explain: spans are explained where they are observed, and not where the events come from a script"))
+		return usageError(cmd, errors.New("--from and --explain: give one of them; the events of a script do not explain spans"))
 	case f.config == "":
-		return usageError(cmd, errors.New("--from: give the scope file that the script was made of, with -c scope.yaml"))
+		return usageError(cmd, errors.New("--from: give the scope file from which the script was made, with -c scope.yaml"))
 	}
 	return nil
 }
 
-// openEvents opens the output of a script. What is in a file is of another time.
+// openEvents opens the output of a script. The output in a regular file is from another time.
 func openEvents(ctx context.Context, name string) (*session.Script, error) {
 	if name == stdinName {
 		return openStdin()
@@ -52,8 +52,7 @@ func openEvents(ctx context.Context, name string) (*session.Script, error) {
 	return &session.Script{Text: file, Recorded: recorded}, nil
 }
 
-// openStdin opens standard input, so that it can be closed while somebody waits for
-// what comes.
+// openStdin opens standard input so that closing it ends a blocked read.
 func openStdin() (*session.Script, error) {
 	if term.IsTerminal(int(os.Stdin.Fd())) {
 		return nil, errors.New("--from -: standard input is a terminal: pipe the output of a script into it")
@@ -70,8 +69,8 @@ func openStdin() (*session.Script, error) {
 	return &session.Script{Text: waitable{file}}, nil
 }
 
-// A waitable is a file that does not block, which others that have it open do not
-// expect. So it is made to block again in the end.
+// A waitable is a non-blocking file. Other programs that have it open do not expect that, so
+// Close makes it blocking again.
 type waitable struct{ *os.File }
 
 // Close implements [io.Closer].
@@ -86,8 +85,8 @@ func (w waitable) Close() error {
 
 var _ io.ReadCloser = waitable{}
 
-// isRegular reports whether a file is one in a folder, and not a pipe or the like. What
-// cannot be read as a text is refused.
+// isRegular reports whether a file is a regular file, and not a pipe for example. It returns an
+// error for a file that cannot be read as text.
 func isRegular(file *os.File) (bool, error) {
 	info, err := file.Stat()
 	if err != nil {

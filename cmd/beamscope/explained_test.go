@@ -13,8 +13,8 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// explainedSnapshot makes a snapshot of one window with one instance, which is explained,
-// and returns its path. Two triggers fired.
+// explainedSnapshot makes a snapshot of one window with one explained instance, and returns its
+// path. Two triggers fired.
 func explainedSnapshot(t *testing.T, explanation string) string {
 	t.Helper()
 	const scopeFile = "outcomes:\n  order: {span: order, dmax: 100ms, bins: 1, explain: true, triggers: {load: 1}}\n"
@@ -63,23 +63,26 @@ func explainedSnapshot(t *testing.T, explanation string) string {
 	return files[0]
 }
 
-// The first that a snapshot says is where the time went, once, and then what fired.
+// Below its title a snapshot first shows where the time went, once, and then what fired.
 func TestShowExplainedSnapshot(t *testing.T) {
 	const explanation = "91 % of order #4711 was garbage collection of its own process"
 	out, err := command(t, "snapshots", "show", explainedSnapshot(t, explanation), "--headless")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(out, explanation+"\nload: order of pid 1801: 2 instances") {
-		t.Errorf("it begins otherwise:\n%s", out)
+	const title = "20261121T120307.000Z-order-load.bsr: load of order, "
+	first, rest, _ := strings.Cut(out, "\n")
+	if !strings.HasPrefix(first, title) || !strings.HasPrefix(rest, explanation+"\nload: order of pid 1801: 2 instances") {
+		t.Errorf("it begins differently:\n%s", out)
 	}
 	if n := strings.Count(out, explanation+"\n"); n != 1 {
-		t.Errorf("it is said in %d lines", n)
+		t.Errorf("%d lines contain the explanation", n)
 	}
 	if want := "order: 91 % of the time of 1 instance was garbage collection of its own process\n▶ load: order of pid 1801: " + explanation + " (2 instances"; !strings.Contains(out, want) {
 		t.Errorf("no %q in\n%s", want, out)
 	}
-	if out, err = command(t, "snapshots", "show", explainedSnapshot(t, ""), "--headless"); err != nil || !strings.HasPrefix(out, "load: order of pid 1801") {
+	out, err = command(t, "snapshots", "show", explainedSnapshot(t, ""), "--headless")
+	if first, rest, _ = strings.Cut(out, "\n"); err != nil || !strings.HasPrefix(first, title) || !strings.HasPrefix(rest, "load: order of pid 1801") {
 		t.Errorf("without an explanation: error %v\n%s", err, out)
 	}
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/beamscope/beamscope/internal/snapshot"
 )
 
-// exportFlags are those of the command, as they were given.
+// exportFlags are the values of the command's flags.
 type exportFlags struct {
 	output, format string
 	window         string
@@ -51,7 +51,7 @@ its number in beamscope snapshots list, the beginning of its file's name, or its
 for the first window in which a trigger fired, or last for the last in which anything is known.
 Without it a picture is of the window that fired the snapshot, or of the last one.`,
 		Example: `  beamscope export run.bsr -o last.svg
-  beamscope export 1 -o incident.png --probe checkout --log
+  beamscope export 1 -o incident.png --outcome checkout --log
   beamscope export run.bsr -o run.csv`,
 		Args: oneArgument("a recording, or a snapshot by its number in beamscope snapshots list"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -67,7 +67,7 @@ Without it a picture is of the window that fired the snapshot, or of the last on
 	flags.StringVarP(&f.output, "output", "o", "", "file to write; - is standard output")
 	flags.StringVar(&f.format, "format", "", "svg, png, csv or json (default: what the file's extension says)")
 	flags.StringVar(&f.window, "window", "", "NUMBER, TIME, fired or last")
-	flags.StringArrayVar(&f.probes, "probe", nil, "a probe to export, may be repeated (default: all of which anything is known)")
+	flags.StringArrayVar(&f.probes, "outcome", nil, "an outcome to export, may be repeated (default: all outcomes with data)")
 	for _, r := range slices.Backward(plot.Roles()) {
 		if r != plot.Earlier {
 			name := strings.ReplaceAll(r.String(), " ", "-")
@@ -78,13 +78,13 @@ Without it a picture is of the window that fired the snapshot, or of the last on
 	flags.Var(delayFlag{&f.from}, "from", "pictures: least delay shown")
 	flags.Var(delayFlag{&f.to}, "to", "pictures: greatest delay shown (default: a tenth more than dMax)")
 	flags.StringVar(&f.size, "size", "", "pictures: WIDTHxHEIGHT in pixels (default: what suits the number of plots)")
-	flags.BoolVar(&f.force, "force", false, "write over a file that exists")
+	flags.BoolVar(&f.force, "force", false, "overwrite an existing file")
 	flags.StringVarP(&f.config, "config", "c", "", "scope file to use instead of the recorded one")
 	flags.StringVar(&f.dir, "dir", "", "folder of the snapshots (default snapshots, or what the scope file says)")
 	return cmd
 }
 
-// An exportJob is what the flags ask for.
+// An exportJob is the task that the flags define.
 type exportJob struct {
 	format        export.Format
 	output        string // a file, or "" for standard output
@@ -96,7 +96,7 @@ type exportJob struct {
 	hidden        []plot.Role
 }
 
-// job checks the flags.
+// job checks the flags and returns the job.
 func (f *exportFlags) job(cmd *cobra.Command) (*exportJob, error) {
 	j := &exportJob{probes: f.probes, axis: plot.Axis{From: f.from, To: f.to, Log: f.log}}
 	if f.output != "-" {
@@ -164,7 +164,7 @@ func parseSize(text string) (width, height int, err error) {
 	return width, height, nil
 }
 
-// run exports what there is of the recording or snapshot with a name.
+// run exports the recording or snapshot with a name.
 func (j *exportJob) run(ctx context.Context, f *exportFlags, name string, out, log io.Writer) error {
 	if err := export.CheckFree(j.output, f.force); errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w: choose another name, or --force to write over it", err)
@@ -193,18 +193,18 @@ func (j *exportJob) run(ctx context.Context, f *exportFlags, name string, out, l
 	return e.export(ctx, replay, out)
 }
 
-// An input is a recording or a snapshot to be exported.
+// An input is a recording or a snapshot to export.
 type input struct {
 	*recording.Reader
 	path    string
 	first   uint64 // number of its first window
-	prelude uint64 // windows that are there for the history alone
-	fired   int64  // index of the window that fired the snapshot, -1 for a recording
-	cause   string // why there is the snapshot, "" for a recording
+	prelude uint64 // windows that only serve the history
+	fired   int64  // index of the window with the trigger of the snapshot, -1 for a recording
+	cause   string // why the snapshot was made, "" for a recording
 }
 
-// open opens what is named: a file, or else a snapshot in the folder of the snapshots. Which
-// snapshot it is, it says on log.
+// open opens a file with this name, or else a snapshot in the folder of the snapshots. It logs
+// which snapshot it is.
 func (f *exportFlags) open(ctx context.Context, name string, log io.Writer) (*input, error) {
 	path := name
 	if info, err := os.Stat(name); filepath.Base(name) == name && (err != nil || !info.Mode().IsRegular()) {
@@ -213,7 +213,9 @@ func (f *exportFlags) open(ctx context.Context, name string, log io.Writer) (*in
 			return nil, err
 		}
 		if path, err = snapshot.Find(dir, name); err != nil && filepath.Ext(name) == ".bsr" {
-			path = name // which says that it is not there
+			path = name // opening it will report that it does not exist
+		} else if errors.Is(err, snapshot.ErrNotFound) && f.dir == "" {
+			return nil, noRecording(name, err)
 		} else if err != nil {
 			return nil, err
 		}

@@ -8,27 +8,27 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// A windowChoice says which window of a replay is wanted.
+// A windowChoice selects a window of a replay.
 type windowChoice struct {
 	kind   windowKind
-	text   string // as it was given
+	text   string // the text of the flag
 	number uint64
-	time   time.Time // with the year 0: a time of the day
+	time   time.Time // the year 0 means a time of day
 }
 
 type windowKind uint8
 
 const (
-	windowDefault     windowKind = iota // windowSnapshot of a snapshot, else windowLast
-	windowLast                          // of which anything is known
-	windowFired                         // windowSnapshot of a snapshot, else windowFirstFiring
-	windowSnapshot                      // that fired the snapshot
-	windowFirstFiring                   // in which a trigger fired first
+	windowDefault     windowKind = iota // windowSnapshot for a snapshot, otherwise windowLast
+	windowLast                          // the last window with data
+	windowFired                         // windowSnapshot for a snapshot, otherwise windowFirstFiring
+	windowSnapshot                      // the window that triggered the snapshot
+	windowFirstFiring                   // the first window in which a trigger fired
 	windowNumber
-	windowTime // within which it lies
+	windowTime // the window that contains the time
 )
 
-// parseWindow parses what --window says; an empty text is the default.
+// parseWindow parses the value of --window. An empty text is the default.
 func parseWindow(text string) (windowChoice, error) {
 	c := windowChoice{text: text}
 	switch text {
@@ -58,7 +58,7 @@ func parseWindow(text string) (windowChoice, error) {
 	return c, fmt.Errorf("--window %s: not a number, a time such as 15:04:05.000, fired or last", text)
 }
 
-// of returns what the choice means for a snapshot, or for another recording.
+// of returns the meaning of the choice for a snapshot, or for another recording.
 func (c windowChoice) of(snapshot bool) windowChoice {
 	switch {
 	case snapshot && (c.kind == windowDefault || c.kind == windowFired):
@@ -71,8 +71,8 @@ func (c windowChoice) of(snapshot bool) windowChoice {
 	return c
 }
 
-// chooses tells whether a window is the one, and whether no later one can be. Given
-// is whether it fired the snapshot.
+// chooses reports whether this is the chosen window, and whether no later one can be. fired means
+// that it triggered the snapshot.
 func (c windowChoice) chooses(f *scope.Frame, fired bool) (here, done bool) {
 	switch c.kind {
 	case windowLast:
@@ -89,8 +89,8 @@ func (c windowChoice) chooses(f *scope.Frame, fired bool) (here, done bool) {
 	return here, here
 }
 
-// within tells whether the time lies in a window, its end included, as that is what
-// is shown of windows.
+// within reports whether the time lies in a window. This includes the end of the window, because
+// that is the time shown for it.
 func (c windowChoice) within(f *scope.Frame) bool {
 	t := c.time
 	if t.Year() == 0 {
@@ -104,7 +104,7 @@ func (c windowChoice) within(f *scope.Frame) bool {
 	return before >= 0 && before < f.Window.Duration()
 }
 
-// String returns the choice as in messages.
+// String returns the choice as text for messages.
 func (c windowChoice) String() string {
 	switch c.kind {
 	case windowSnapshot, windowFirstFiring:
@@ -115,7 +115,7 @@ func (c windowChoice) String() string {
 	return c.text
 }
 
-// An extent is of which windows a recording is.
+// An extent is the range of windows of a recording.
 type extent struct {
 	count       int
 	first, last uint64
@@ -131,7 +131,7 @@ func (s *extent) add(f *scope.Frame) {
 	s.last, s.to = f.Number, f.Time
 }
 
-// String says which windows there are.
+// String describes the range.
 func (s extent) String() string {
 	if s.count == 1 {
 		return fmt.Sprintf("there is %d, from %s to %s", s.first, clock(s.from), clock(s.to))
@@ -139,5 +139,5 @@ func (s extent) String() string {
 	return fmt.Sprintf("there are %d to %d, from %s to %s", s.first, s.last, clock(s.from), clock(s.to))
 }
 
-// clock shows a time by the clock on the wall here.
+// clock formats a time as local time of day.
 func clock(t time.Time) string { return t.Local().Format("15:04:05.000") }

@@ -21,31 +21,31 @@ import (
 	"github.com/beamscope/beamscope/internal/session"
 )
 
-// errEnough ends a replay that has shown what was looked for.
+// errEnough ends a replay that has reached its goal.
 var errEnough = errors.New("enough was replayed")
 
-// An exporter observes a replay, and writes what the job asks for: all windows as
-// they come, or one, which it keeps.
+// An exporter observes a replay, and writes the windows of the job: either all of them as they
+// come, or a single one, which it keeps.
 type exporter struct {
 	job   *exportJob
 	input *input
 	log   io.Writer
-	write func(*scope.Frame, *scope.System) error // a window; nil where one is kept
+	write func(*scope.Frame, *scope.System) error // writes a window; nil if one is kept
 
 	system *scope.System
-	names  []string // of all probes there are
-	index  int64    // of the next window
-	shown  extent   // windows that could be chosen
+	names  []string // names of all probes
+	index  int64    // index of the next window
+	shown  extent   // range of windows that could be chosen
 
-	frame *scope.Frame  // that is kept
-	of    *scope.System // that it was made of
-	known bool          // whether any window had anything
+	frame *scope.Frame  // the kept frame
+	of    *scope.System // system of the kept frame
+	known bool          // some window had data
 
-	windows, rows int // that were written as data
+	windows, rows int // numbers of windows and rows written as data
 }
 
-// export replays the input and writes what is made of it. What comes before damage
-// is written, and the damage reported.
+// export replays the input and writes the result. If the input is damaged, it writes everything
+// before the damage, and returns the error.
 func (e *exporter) export(ctx context.Context, replay session.Replay, out io.Writer) error {
 	replay.Observers = []scope.Observer{e}
 	var damage error
@@ -81,7 +81,7 @@ func (e *exporter) export(ctx context.Context, replay session.Replay, out io.Wri
 	return cmp.Or(err, damage)
 }
 
-// one writes the window that was kept.
+// one writes the kept window.
 func (e *exporter) one(w io.Writer) error {
 	if !e.job.format.Image() {
 		e.windows = 1
@@ -89,7 +89,7 @@ func (e *exporter) one(w io.Writer) error {
 	}
 	p := e.picture(e.frame, e.of)
 	if err := p.Write(w, e.job.format); errors.Is(err, export.ErrMany) {
-		return fmt.Errorf("%w: choose some with --probe", err)
+		return fmt.Errorf("%w: choose some with --outcome", err)
 	} else if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (e *exporter) one(w io.Writer) error {
 	return nil
 }
 
-// sayWindow says which window is in a picture.
+// sayWindow logs which window a picture contains.
 func (e *exporter) sayWindow() {
 	var names []string
 	for i := range e.frame.Probes {
@@ -106,10 +106,10 @@ func (e *exporter) sayWindow() {
 	safetext.Fprintf(e.log, "window %d, until %s: %s\n", e.frame.Number, clock(e.frame.Time), strings.Join(names, ", "))
 }
 
-// sayWritten says how much data was written.
+// sayWritten logs how much data was written.
 func (e *exporter) sayWritten() {
 	if e.job.format.Image() {
-		return // sayWindow did
+		return // sayWindow has logged it
 	}
 	windows := "window"
 	if e.windows != 1 {
@@ -141,7 +141,7 @@ func (e *exporter) picture(f *scope.Frame, s *scope.System) export.Picture {
 	return p
 }
 
-// stream writes as figures what is passed to e.write meanwhile.
+// stream calls play, and writes everything that is passed to e.write meanwhile as figures.
 func (e *exporter) stream(w io.Writer, play func() error) error {
 	lines := &counted{Writer: w}
 	if e.job.format == export.JSONFile {
@@ -154,7 +154,7 @@ func (e *exporter) stream(w io.Writer, play func() error) error {
 	out := export.NewCSV(lines)
 	e.write = func(f *scope.Frame, s *scope.System) error { return out.Picture(e.picture(f, s)) }
 	err := errors.Join(play(), out.Close())
-	e.rows = max(lines.lines-1, 0) // the first one has the names of the columns
+	e.rows = max(lines.lines-1, 0) // without the line of column names
 	return err
 }
 
@@ -169,7 +169,7 @@ func (e *exporter) Configured(s *scope.System, _ outcome.Plan) error {
 	return nil
 }
 
-// Noticed implements [scope.Observer]; what was noticed then is not exported.
+// Noticed implements [scope.Observer]. Notices are not exported.
 func (e *exporter) Noticed(outcome.Notice) error { return nil }
 
 // Framed implements [scope.Observer].
@@ -197,8 +197,7 @@ func (e *exporter) Framed(_ *outcome.Batch, f *scope.Frame) error {
 	return nil
 }
 
-// selected returns the frame with those probes alone that are wanted, and of which
-// anything is known that is not hidden.
+// selected returns the frame with only those probes that are wanted and have visible data.
 func (e *exporter) selected(f *scope.Frame) *scope.Frame {
 	out := *f
 	out.Probes = nil
@@ -215,17 +214,17 @@ func (e *exporter) selected(f *scope.Frame) *scope.Frame {
 	return &out
 }
 
-// checkProbes refuses probes that there are not.
+// checkProbes rejects probes that do not exist.
 func (e *exporter) checkProbes() error {
 	for _, name := range e.job.probes {
 		if !slices.Contains(e.names, name) {
-			return fmt.Errorf("%s: no probe %q: there are %s", e.input.path, name, strings.Join(e.names, ", "))
+			return fmt.Errorf("%s: no outcome %q: there are %s", e.input.path, name, strings.Join(e.names, ", "))
 		}
 	}
 	return nil
 }
 
-// checkKnown says where there is nothing to write, and why.
+// checkKnown returns an error if there is nothing to write, with the reason.
 func (e *exporter) checkKnown() error {
 	what := "anything"
 	if len(e.job.probes) > 0 {
@@ -235,23 +234,23 @@ func (e *exporter) checkKnown() error {
 	case e.known:
 		return e.checkEach()
 	case e.frame != nil:
-		return fmt.Errorf("%s: nothing is known of %s in window %d", e.input.path, what, e.frame.Number)
+		return fmt.Errorf("%s: no data of %s in window %d", e.input.path, what, e.frame.Number)
 	case e.shown.count == 0:
 		return fmt.Errorf("%s: it has no windows", e.input.path)
 	case e.job.every || e.job.window.kind == windowLast:
-		return fmt.Errorf("%s: nothing is known of %s in any window", e.input.path, what)
+		return fmt.Errorf("%s: no data of %s in any window", e.input.path, what)
 	}
 	return fmt.Errorf("%s: no window %v: %v", e.input.path, e.job.window, e.shown)
 }
 
-// checkEach refuses a picture without a probe that it was to have.
+// checkEach rejects a picture that lacks one of the requested probes.
 func (e *exporter) checkEach() error {
 	if e.frame == nil {
 		return nil
 	}
 	for _, name := range e.job.probes {
 		if !slices.ContainsFunc(e.frame.Probes, func(p scope.Probe) bool { return p.Name == name }) {
-			return fmt.Errorf("%s: nothing is known of %s in window %d", e.input.path, name, e.frame.Number)
+			return fmt.Errorf("%s: no data of %s in window %d", e.input.path, name, e.frame.Number)
 		}
 	}
 	return nil

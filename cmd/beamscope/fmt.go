@@ -52,7 +52,7 @@ func (f fmtFlags) check(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// format does one file.
+// format formats one file.
 func (f fmtFlags) format(cmd *cobra.Command, name string) error {
 	file, source, err := readDiagram(cmd.Context(), name, cmd.InOrStdin())
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// A printer writes frames for somebody to read.
+// A printer writes frames.
 type printer interface {
 	Frame(*scope.Frame) error
 	Close() error
@@ -29,15 +29,17 @@ func printerFor(json bool, w io.Writer) printer {
 type framePrinter struct {
 	printer
 	log    io.Writer
-	wall   func(int64) time.Time // of a time of CLOCK_MONOTONIC, where it was read
-	system *scope.System         // the last
-	seen   map[string]bool       // outcomes that had any event
-	frames int                   // that came
-	whole  int                   // of these, those of windows that were observed as a whole
+	wall   func(int64) time.Time   // wall time of a time of CLOCK_MONOTONIC on the machine where that was read
+	system *scope.System           // the last system
+	seen   map[string]bool         // outcomes with any event
+	blind  map[string]bool         // outcomes whose last window was not observed in some VM
+	lacks  func(outcome.Spec) bool // reports whether an outcome can never be observed here
+	frames int                     // number of frames
+	whole  int                     // number of these whose windows were completely observed
 }
 
 func newFramePrinter(p printer, log io.Writer) *framePrinter {
-	return &framePrinter{printer: p, log: log, wall: monotonic.Wall, seen: make(map[string]bool)}
+	return &framePrinter{printer: p, log: log, wall: monotonic.Wall, seen: make(map[string]bool), lacks: func(outcome.Spec) bool { return false }}
 }
 
 // Configured implements [scope.Observer].
@@ -54,19 +56,25 @@ func (f *framePrinter) Framed(_ *outcome.Batch, frame *scope.Frame) error {
 		}
 	}
 	f.frames++
-	unobserved := func(p scope.Probe) bool { return p.Counts.Unobserved }
+	f.blind = make(map[string]bool)
+	for i := range frame.Probes {
+		if p := &frame.Probes[i]; p.Counts.Unobserved {
+			f.blind[p.Name] = true
+		}
+	}
+	unobserved := func(p scope.Probe) bool { return p.Counts.Unobserved && !f.lacks(p.Spec) }
 	if !slices.ContainsFunc(frame.Probes, unobserved) && (len(frame.Probes) > 0 || f.frames > 1) {
 		f.whole++
 	}
 	return f.Frame(frame)
 }
 
-// leastWhole is how many whole windows without an instance it takes to say that there are
-// none: in the first one names of spans are still being found.
+// leastWhole is the number of whole windows without an instance after which the command reports
+// that there are none. In the first one, names of spans are still being discovered.
 const leastWhole = 2
 
-// tooShort says why the command does not report spans as missing.
-const tooShort = "it ended before two whole windows were observed: let it run for some seconds"
+// tooShort returns the reason why the command does not report spans as missing.
+const tooShort = "the observation ended before two whole windows were over: let it run for some seconds"
 
 // Noticed implements [scope.Observer].
 func (f *framePrinter) Noticed(n outcome.Notice) error {
@@ -74,7 +82,7 @@ func (f *framePrinter) Noticed(n outcome.Notice) error {
 	return nil
 }
 
-// notify writes a notice; one without a time is about what is not live.
+// notify writes a notice. A notice without a time is not about live observation.
 func (f *framePrinter) notify(n outcome.Notice) {
 	if n.Time == 0 {
 		safetext.Fprintln(f.log, n.Text)
@@ -83,7 +91,7 @@ func (f *framePrinter) notify(n outcome.Notice) {
 	safetext.Fprintf(f.log, "%s %s\n", f.wall(n.Time).Local().Format("15:04:05.000"), n.Text)
 }
 
-// silent prints only what fires.
+// silent prints only what has fired.
 type silent struct{ w io.Writer }
 
 func (s silent) Frame(f *scope.Frame) error {

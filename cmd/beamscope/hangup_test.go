@@ -21,13 +21,13 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// overTCP is a scope file that needs neither a VM nor rights. %s is an address.
+// overTCP is a scope file that needs neither a VM nor privileges. %s is an address.
 const overTCP = `wrapper: {listen: "%s"}
 window: 100ms
 outcomes: {a: {wrapper: a, dmax: 10ms}}
 `
 
-// A terminal that is closed ends what it started, and a recording is complete then.
+// Closing a terminal ends the command in it, and its recording is complete.
 func TestClosedTerminalEndsARecording(t *testing.T) {
 	cmd, terminal := inTerminal(t, "record", "-c", "scope.yaml", "-o", "run.bsr")
 	output := bufio.NewScanner(terminal)
@@ -42,8 +42,8 @@ func TestClosedTerminalEndsARecording(t *testing.T) {
 	complete(t, filepath.Join(cmd.Dir, "run.bsr"))
 }
 
-// Without a terminal, SIGHUP has the scope file read again, as SIGUSR1 does, and
-// SIGTERM ends it.
+// Without a terminal, SIGHUP reloads the scope file, as SIGUSR1 does, and SIGTERM ends the
+// command.
 func TestSignalsWithoutATerminal(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "beamscope", "record", "-c", "scope.yaml", "-o", "run.bsr")
 	cmd.Dir = inFolder(t)
@@ -70,18 +70,47 @@ func TestSignalsWithoutATerminal(t *testing.T) {
 		if err := cmd.Process.Signal(signal); err != nil {
 			t.Fatal(err)
 		}
-		await("scope file read again")
+		awaitLine(t, output, "scope file read again")
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.Copy(io.Discard, stderr); err != nil {
-		t.Fatal(err)
+	for output.Scan() {
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
 	complete(t, filepath.Join(cmd.Dir, "run.bsr"))
+}
+
+// startRecording starts a command that records to run.bsr in its own folder, without a terminal. It
+// returns when the command records. The scanner reads the remaining lines of its standard error.
+func startRecording(t *testing.T) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "beamscope", "record", "-c", "scope.yaml", "-o", "run.bsr")
+	cmd.Dir = inFolder(t)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	output := bufio.NewScanner(stderr)
+	awaitLine(t, output, "recording to run.bsr")
+	return cmd, output
+}
+
+// awaitLine reads lines up to the first one that contains a text.
+func awaitLine(t *testing.T, output *bufio.Scanner, text string) {
+	t.Helper()
+	for output.Scan() {
+		if strings.Contains(output.Text(), text) {
+			return
+		}
+	}
+	t.Fatalf("it ended without %q", text)
 }
 
 // inFolder returns a folder with a scope file.
@@ -102,7 +131,7 @@ func inFolder(t *testing.T) string {
 	return dir
 }
 
-// inTerminal starts beamscope in a terminal of its own, whose other end is returned.
+// inTerminal starts beamscope in a new terminal, and returns the other end of that.
 func inTerminal(t *testing.T, args ...string) (*exec.Cmd, *os.File) {
 	t.Helper()
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -122,8 +151,8 @@ func inTerminal(t *testing.T, args ...string) (*exec.Cmd, *os.File) {
 		t.Fatal(err)
 	}
 	defer end.Close()
-	// Under nohup the tests ignore SIGHUP, and a command would inherit that. A signal that
-	// is handled here has its default effect there.
+	// Under nohup the tests ignore SIGHUP, and a command would inherit that. If the signal is
+	// handled here, it has its default effect in the command.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -153,7 +182,7 @@ func complete(t *testing.T, path string) {
 	}
 }
 
-// SIGHUP ends top in order, also while it waits for a VM to start.
+// SIGHUP ends top cleanly, even while it waits for a VM to start.
 func TestHangupEndsTopThatWaits(t *testing.T) {
 	var stderr lockedBuffer
 	cmd := exec.Command("beamscope", "top", "--wait", "--json")
@@ -173,7 +202,7 @@ func TestHangupEndsTopThatWaits(t *testing.T) {
 	}
 }
 
-// SIGHUP ends doctor with a line, and not by the signal.
+// SIGHUP ends doctor with a message, not by the signal.
 func TestHangupEndsDoctor(t *testing.T) {
 	vmtest.NeedEBPF(t)
 	var stderr lockedBuffer
@@ -183,7 +212,7 @@ func TestHangupEndsDoctor(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	await(t, "that it tests a VM", func() bool { return strings.Contains(stderr.String(), "testing a VM") })
+	await(t, "that it tests a VM", func() bool { return strings.Contains(stderr.String(), "testing a new VM") })
 	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +221,7 @@ func TestHangupEndsDoctor(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitCode() != statusFailed {
 		t.Errorf("it ended with %v", err)
 	}
-	if !strings.HasSuffix(stderr.String(), "beamscope: interrupted before it was done\n") {
-		t.Errorf("it says %q", stderr.String())
+	if !strings.HasSuffix(stderr.String(), "beamscope: interrupted before it finished\n") {
+		t.Errorf("it prints %q", stderr.String())
 	}
 }

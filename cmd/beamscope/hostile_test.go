@@ -17,13 +17,13 @@ import (
 	"github.com/beamscope/beamscope/internal/recording"
 )
 
-// hostile is a text that a terminal would obey in many ways: it sets the title by
-// escape and by C1 controls, reverses the direction, clears the screen, goes back to
-// the beginning of the line, and forges a line of its own.
+// hostile is a text that a terminal would interpret in many ways: it sets the title by escape
+// sequences and by C1 controls, reverses the direction, clears the screen, returns to the
+// beginning of the line, and forges a line.
 const hostile = "x\x1b]0;owned\x07\u009b2J\u202e\u2066\r\nFORGED\tline \xff"
 
-// Whatever a recording holds, nothing but visible characters reaches standard output,
-// standard error or a file of text, and no text of a recording begins a line.
+// For any content of a recording, only visible characters reach standard output, standard error or
+// a text file, and no text of a recording begins a line.
 func TestHostileRecordings(t *testing.T) {
 	dir := t.TempDir()
 	rewrite(t, "testdata/explained.bsr", filepath.Join(dir, "explained.bsr"))
@@ -82,8 +82,8 @@ func visible(t *testing.T, what string, text []byte) {
 	}
 }
 
-// rewrite copies a recording with the hostile text behind each text in it, other than
-// what names outcomes.
+// rewrite copies a recording, and appends the hostile text to each text in it except the names of
+// outcomes.
 func rewrite(t *testing.T, from, to string) {
 	t.Helper()
 	in, err := recording.Open(t.Context(), from)
@@ -138,7 +138,7 @@ func put(e *recording.Encoder, file []byte, entry recording.Entry) ([]byte, erro
 	return nil, errors.New("an unknown kind of entry")
 }
 
-// spoil appends the hostile text to all strings in a value, but for names of outcomes.
+// spoil appends the hostile text to all strings in a value except the names of outcomes.
 func spoil(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:

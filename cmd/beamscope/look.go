@@ -9,13 +9,13 @@ import (
 	"github.com/beamscope/beamscope/internal/price"
 )
 
-// Without a scope file, outcomes of the VM are observed besides its spans: these from the
-// beginning on, as they cost next to nothing, and others while there are no spans, one
-// after the other.
+// firstLook returns the outcomes of the VM that are observed from the beginning without a scope
+// file, because they cost next to nothing. Others are added one after the other while there are
+// no spans.
 func firstLook() []string { return []string{"gc", "file-io"} }
 func laterLook() []string { return []string{"run", "message"} }
 
-// withLook returns the configuration with outcomes of the VM.
+// withLook returns the configuration with these outcomes of the VM.
 func withLook(c config.Config) (config.Config, error) {
 	for _, name := range firstLook() {
 		scale, _ := config.BuiltinScale(name)
@@ -31,7 +31,7 @@ func withLook(c config.Config) (config.Config, error) {
 // A shareFlag is a share of a core, such as 10% or 0.1. It implements [pflag.Value].
 type shareFlag float64
 
-// maxShare bounds it: no machine has more cores.
+// maxShare is the largest value: no machine has more cores.
 const maxShare = 10_000
 
 // Set implements [pflag.Value].
@@ -54,5 +54,5 @@ func (s *shareFlag) String() string { return strconv.FormatFloat(float64(*s)*100
 // Type implements [pflag.Value].
 func (*shareFlag) Type() string { return "share" }
 
-// limit is nothing where the share is 0.
+// limit returns the limit; a share of 0 means no limit.
 func (s shareFlag) limit() price.Limit { return price.Limit{Share: float64(s)} }

@@ -7,17 +7,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
 	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/privilege"
 	"github.com/beamscope/beamscope/internal/safetext"
 )
 
@@ -34,20 +32,19 @@ func main() {
 
 // run executes the command line and returns the exit status.
 func run(args []string) int {
-	// With file capabilities a process may not read /proc/self/mem, where the eBPF
-	// library looks for the kernel's version; unless it may be dumped.
-	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
+	// A process with file capabilities may not read /proc/self/mem otherwise. The eBPF library reads
+	// the kernel's version there.
+	_ = privilege.AllowDump()
 	stderr := safetext.NewWriter(os.Stderr)
-	if err := reducePrivileges(args, stderr); err != nil { // before signals are noticed: they would be lost
+	if err := reducePrivileges(args, stderr); err != nil { // signals that came before this step would be lost
 		printError(stderr, err)
 		return statusFailed
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(context.Background(), stderr)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends it at once, whatever it waits for
 	root := newRootCommand()
 	root.SetArgs(args)
-	// What is printed may come from an observed program or from somebody else's file.
+	// The output may contain text from an observed program or from another user's file.
 	root.SetOut(safetext.NewWriter(os.Stdout))
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
@@ -62,11 +59,11 @@ func run(args []string) int {
 	return statusFailed
 }
 
-// errInterrupted says that a signal has ended a command.
-var errInterrupted = errors.New("interrupted before it was done")
+// errInterrupted means that a signal has ended a command.
+var errInterrupted = errors.New("interrupted before it finished")
 
-// interrupted returns errInterrupted in the place of an error that says that the context was
-// done, and any other error as it is.
+// interrupted replaces an error that the context is done by errInterrupted, and returns any other
+// error unchanged.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		return errInterrupted
@@ -74,8 +71,8 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// printError prints an error in a line, or several below each other. What is wrong
-// in a diagram begins with its place.
+// printError prints an error on one line, or several errors below each other. Errors in a diagram
+// begin with their place.
 func printError(w io.Writer, err error) {
 	if several := parts(err); several != nil {
 		for _, err := range several {
@@ -84,10 +81,10 @@ func printError(w io.Writer, err error) {
 		return
 	}
 	switch e := err.(type) {
-	case *config.DiagramError: // several lines
+	case *config.DiagramError: // has several lines
 		fmt.Fprintln(w, e)
 	default:
-		if errors.Is(err, config.ErrInvalid) { // may show a line of the scope file, and a mark below it
+		if errors.Is(err, config.ErrInvalid) { // may contain a line of the scope file, with a mark below it
 			fmt.Fprintln(w, "beamscope:", e)
 			return
 		}
@@ -95,7 +92,7 @@ func printError(w io.Writer, err error) {
 	}
 }
 
-// parts returns the errors that an error lists, one a line; nil where it is a single one.
+// parts returns the errors in a list of errors, or nil for a single error.
 func parts(err error) []error {
 	list, ok := err.(interface{ Unwrap() []error })
 	if !ok || err.Error() != errors.Join(list.Unwrap()...).Error() {
@@ -104,16 +101,16 @@ func parts(err error) []error {
 	return list.Unwrap()
 }
 
-// failures are those of several things that were done regardless of each other.
+// failures are the errors of several independent actions.
 type failures []error
 
-// Error is one failure a line.
+// Error returns one failure on each line.
 func (f failures) Error() string { return errors.Join(f...).Error() }
 
-// Unwrap is the failures.
+// Unwrap returns the failures.
 func (f failures) Unwrap() []error { return f }
 
-// err is nil where nothing failed.
+// err returns nil if nothing failed.
 func (f failures) err() error {
 	if len(f) == 0 {
 		return nil
@@ -121,15 +118,15 @@ func (f failures) err() error {
 	return f
 }
 
-// errUsage is wrapped by errors of the command line itself.
+// errUsage is wrapped by errors about the command line itself.
 var errUsage = errors.New("wrong usage")
 
-// usageError makes an error of wrong usage out of another one.
+// usageError converts an error to an error about wrong usage.
 func usageError(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w: %w (see %s --help)", errUsage, err, cmd.CommandPath())
 }
 
-// flagError says what is wrong with the value of a flag, in words.
+// flagError describes the error in the value of a flag.
 func flagError(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {
@@ -151,8 +148,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usageError(cmd, fmt.Errorf("--%s %s: %s", flag.Name, invalid.GetValue(), what))
 }
 
-// version returns the version of this program: that of its module and the commit that
-// it was built of, as far as they are known.
+// version returns the version of this program: the version of its module and the commit from
+// which it was built, as far as known.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -209,7 +206,7 @@ func newRootCommand() *cobra.Command {
 	return root
 }
 
-// noCommand refuses what is not the name of a command.
+// noCommand rejects arguments that are not the name of a command.
 func noCommand(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		hint := ""
@@ -221,7 +218,7 @@ func noCommand(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// oneArgument wants exactly one positional argument.
+// oneArgument requires exactly one positional argument.
 func oneArgument(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -234,7 +231,7 @@ func oneArgument(what string) cobra.PositionalArgs {
 	}
 }
 
-// noArguments refuses positional arguments.
+// noArguments rejects positional arguments.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usageError(cmd, fmt.Errorf("unexpected argument %q", args[0]))

@@ -10,8 +10,8 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// A run that ends before it has a window of the spans that it discovered, or two whole
-// windows without any, does not say that none started.
+// A run may end before it has a window of the discovered spans, or two whole windows without any.
+// Such a run does not report that no span started.
 func TestSayNoSpans(t *testing.T) {
 	system := func(spec outcome.Spec) *scope.System {
 		return &scope.System{Probes: []scope.ProbeSystem{{Spec: spec}}}
@@ -24,9 +24,9 @@ func TestSayNoSpans(t *testing.T) {
 		want       string
 	}{
 		{system(gc), 2, false, "no span started"},
-		{system(gc), 1, false, "it ended before two whole windows were observed: let it run for some seconds"},
-		{system(gc), 0, false, "it ended before two whole windows were observed: let it run for some seconds"},
-		{system(gc), 9, true, "it ended before the first window of the spans that were discovered"},
+		{system(gc), 1, false, "the observation ended before two whole windows were over: let it run for some seconds"},
+		{system(gc), 0, false, "the observation ended before two whole windows were over: let it run for some seconds"},
+		{system(gc), 9, true, "the observation ended before the first window of the discovered spans"},
 		{system(outcome.Spec{Name: "buy", Span: "buy"}), 9, true, ""},
 		{nil, 9, true, ""},
 	} {
@@ -39,11 +39,11 @@ func TestSayNoSpans(t *testing.T) {
 	}
 }
 
-// With a scope file it is the same: what was not observed for two whole windows is not said
-// to be missing.
+// The same holds with a scope file: outcomes that were not observed for two whole windows are not
+// reported as missing.
 func TestSayUnseen(t *testing.T) {
 	const file = "outcomes:\n  buy: {span: buy}\n  sell: {span: sell}\n"
-	for whole, want := range []string{"it ended before two whole windows were observed: let it run for some seconds\n", "", "outcome buy: no span named"} {
+	for whole, want := range []string{"the observation ended before two whole windows were over: let it run for some seconds\n", "", "outcome buy: no span named"} {
 		var log strings.Builder
 		f := newFramePrinter(silent{&log}, &log)
 		f.system, f.seen["sell"] = &scope.System{Source: []byte(file), Probes: []scope.ProbeSystem{
@@ -52,8 +52,8 @@ func TestSayUnseen(t *testing.T) {
 		if err := f.sayUnseen(nil); err != nil {
 			t.Fatal(err)
 		}
-		if whole == 1 { // as with none
-			want = "it ended before"
+		if whole == 1 { // the same as for none
+			want = "the observation ended before"
 		}
 		if got := log.String(); !strings.HasPrefix(got, want) || strings.Count(got, "\n") != 1 {
 			t.Errorf("after %d whole windows: %q, want %q", whole, got, want)
@@ -61,8 +61,47 @@ func TestSayUnseen(t *testing.T) {
 	}
 }
 
-// Windows count as whole that were observed as a whole; the first one without any outcome
-// cannot say so of itself.
+// An outcome whose windows are not observed is not reported as missing, however many windows there were.
+func TestSayUnobserved(t *testing.T) {
+	var log strings.Builder
+	f := newFramePrinter(silent{&log}, &log)
+	f.system = &scope.System{Source: []byte("outcomes:\n  buy: {span: buy}\n"), Probes: []scope.ProbeSystem{{Spec: outcome.Spec{Name: "buy", Span: "buy"}}}}
+	for range 5 {
+		if err := f.Framed(nil, &scope.Frame{Probes: []scope.Probe{{Name: "buy", Counts: outcome.Counts{Unobserved: true}}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.sayUnseen(nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := log.String(), "outcome buy: it is not known whether it had instances: its last window was not observed\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// An outcome that cannot be observed here was reported at the beginning. It neither keeps windows
+// from being whole, nor is it reported as missing.
+func TestSayLacking(t *testing.T) {
+	var log strings.Builder
+	f := newFramePrinter(silent{&log}, &log)
+	gc, buy := outcome.Spec{Name: "gc", VM: outcome.Events{Builtin: "gc"}}, outcome.Spec{Name: "buy", Span: "buy"}
+	f.lacks = func(s outcome.Spec) bool { return s == gc }
+	f.system = &scope.System{Source: []byte("outcomes:\n  gc: {vm: gc}\n  buy: {span: buy}\n"), Probes: []scope.ProbeSystem{{Spec: gc}, {Spec: buy}}}
+	for range 3 {
+		if err := f.Framed(nil, &scope.Frame{Probes: []scope.Probe{{Name: "gc", Spec: gc, Counts: outcome.Counts{Unobserved: true}}, {Name: "buy", Spec: buy}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.sayUnseen(nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := log.String(), "outcome buy: no span named"; f.whole != 3 || !strings.HasPrefix(got, want) || strings.Count(got, "\n") != 1 {
+		t.Errorf("%d whole windows, %q, want one line with %q", f.whole, got, want)
+	}
+}
+
+// Completely observed windows count as whole. The first window without any outcome does not,
+// because it cannot show whether it was complete.
 func TestWholeWindows(t *testing.T) {
 	f := newFramePrinter(silent{io.Discard}, io.Discard)
 	frame := func(unobserved ...bool) {
@@ -85,7 +124,7 @@ func TestWholeWindows(t *testing.T) {
 	}
 }
 
-// The log names at the beginning the outcomes that are observed only later.
+// At the beginning the log names the outcomes that are observed only later.
 func TestSayLater(t *testing.T) {
 	var log strings.Builder
 	sayLater(&log, laterLook())
@@ -94,16 +133,16 @@ func TestSayLater(t *testing.T) {
 	}
 	log.Reset()
 	if sayLater(&log, nil); log.Len() > 0 {
-		t.Errorf("%q where there is nothing", log.String())
+		t.Errorf("%q without any outcome", log.String())
 	}
 }
 
-// A doctor that is interrupted makes no statement about the machine.
+// An interrupted doctor makes no statement about the machine.
 func TestDoctorInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out strings.Builder
-	if err := (doctorFlags{}).examine(ctx, &out); err == nil || strings.Contains(err.Error(), "cannot work") || out.Len() > 0 {
+	if err := (doctorFlags{}).examine(ctx, &out, io.Discard); err == nil || strings.Contains(err.Error(), "cannot work") || out.Len() > 0 {
 		t.Errorf("error %v, output %q", err, out.String())
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/beamscope/beamscope/internal/otheruser"
 )
 
-// An unprivileged user starts a file of root's that is called as a VM, with a -root of
-// that user's own. The self-test runs nothing of it.
+// An unprivileged user starts a file of root that has the name of a VM, with a -root of that
+// user. The self-test runs nothing from there.
 func TestFireRunsNothingOfAnObservedProcess(t *testing.T) {
 	dir := otheruser.Dir(t)
 	evil := filepath.Join(dir, "evil", "bin")
@@ -38,7 +38,7 @@ func TestFireRunsNothingOfAnObservedProcess(t *testing.T) {
 	otheruser.StartReady(t, process)
 
 	for args, want := range map[string]string{
-		fmt.Sprintf("doctor --fire --pid %d", process.Process.Pid): "what a running process names is not started",
+		fmt.Sprintf("doctor --fire --pid %d", process.Process.Pid): "--pid and --fire: give one of them",
 		"doctor --fire --otp " + filepath.Dir(evil):                "not safe to run",
 	} {
 		out, err := exec.Command("beamscope", strings.Fields(args)...).CombinedOutput()

@@ -6,31 +6,31 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/privilege"
 	"github.com/beamscope/beamscope/internal/safetext"
 )
 
-// What commands keep of the capabilities that they are started with. They keep it until
-// they end: VMs that start later are attached to, and files are written when somebody asks.
-// docs/privileges.md says what each is for.
+// The capabilities that commands keep of those with which they are started. They keep them until
+// they end, because they attach to VMs that start later and write files when the user asks for
+// that. docs/privileges.md explains the use of each.
 var (
-	readsFiles  = privilege.Of(unix.CAP_DAC_READ_SEARCH)
-	writesFiles = readsFiles | privilege.Of(unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER)
-	readsVMs    = readsFiles | privilege.Of(unix.CAP_SYS_PTRACE, unix.CAP_CHECKPOINT_RESTORE)
-	attaches    = readsVMs | privilege.Of(unix.CAP_BPF, unix.CAP_PERFMON)
-	measures    = attaches | privilege.Of(unix.CAP_SYS_ADMIN)
+	readsFiles  = privilege.Of(privilege.DACReadSearch)
+	writesFiles = readsFiles | privilege.Of(privilege.DACOverride, privilege.FOwner)
+	readsVMs    = readsFiles | privilege.Of(privilege.SysPtrace, privilege.CheckpointRestore)
+	attaches    = readsVMs | privilege.Of(privilege.BPF, privilege.Perfmon)
+	measures    = attaches | privilege.Of(privilege.SysAdmin)
+	writesVMs   = privilege.Of(privilege.DACOverride) // renews the lease of spans in their memory
 )
 
-// keptBy returns what each command keeps; others keep nothing.
+// keptBy returns the capabilities that each command keeps. Other commands keep none.
 func keptBy() map[string]privilege.Set {
 	return map[string]privilege.Set{
 		"run":       measures | writesFiles,
 		"record":    measures | writesFiles,
 		"demo":      measures | writesFiles,
-		"trace":     measures,
+		"trace":     measures | writesVMs,
 		"top":       measures,
 		"doctor":    attaches,
 		"probes":    readsVMs,
@@ -44,9 +44,9 @@ func keptBy() map[string]privilege.Set {
 	}
 }
 
-// reducePrivileges gives up what the command of a command line does not need, for which it
-// may execute the program again. Where that is not possible it says so and goes on, unless
-// the error is not nil.
+// reducePrivileges gives up the capabilities that the command on a command line does not need.
+// For that it may execute the program again. If this is impossible, it logs that and returns nil,
+// unless continuing would be wrong.
 func reducePrivileges(args []string, log io.Writer) error {
 	root := newRootCommand()
 	cmd, rest, err := root.Find(args)
@@ -64,12 +64,13 @@ func reducePrivileges(args []string, log io.Writer) error {
 	return err
 }
 
-// builds reports whether a command may build an Erlang VM, for which it runs the system's
-// package manager: that needs all privileges, and to keep them.
+// builds reports whether a command may build an Erlang VM. For that it runs the system's package
+// manager, which needs all privileges permanently.
 func builds(cmd *cobra.Command) bool {
 	fires, _ := cmd.Flags().GetBool("fire")
 	named, _ := cmd.Flags().GetString("otp")
-	if cmd.Name() != "demo" && !fires || named != "" {
+	stock, _ := cmd.Flags().GetBool("stock")
+	if cmd.Name() != "demo" && !fires || named != "" || stock {
 		return false
 	}
 	_, err := erlang.FindOTP(context.Background())

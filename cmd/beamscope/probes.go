@@ -13,7 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/beamscope/beamscope/internal/probes"
+	"github.com/beamscope/beamscope/internal/ring"
 	"github.com/beamscope/beamscope/internal/safetext"
+	"github.com/beamscope/beamscope/internal/target"
 	"github.com/beamscope/beamscope/internal/vm"
 	"github.com/beamscope/beamscope/usdt"
 )
@@ -23,16 +25,18 @@ type probesFlags struct {
 	exe  string
 	json bool
 	all  bool
+
+	symbols symbolsFlags
 }
 
 func newProbesCommand() *cobra.Command {
 	var f probesFlags
 	cmd := &cobra.Command{
 		Use:   "probes",
-		Short: "List the probes of an Erlang VM and who is attached to them",
+		Short: "List the probes of an Erlang VM and the programs attached to them",
 		Long: "probes lists the probes of the Erlang VMs that run, or of an executable: their\n" +
-			"arguments and sites, whether they ever fire, and whether somebody is attached.\n" +
-			"The built-in outcomes follow, with those that cannot be had and why.",
+			"arguments and sites, whether they ever fire, and whether a tracer is attached.\n" +
+			"Then it lists the built-in outcomes, with a reason for each that is not available.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(cmd); err != nil {
@@ -47,12 +51,13 @@ func newProbesCommand() *cobra.Command {
 	}
 	cmd.Flags().IntVar(&f.pid, "pid", 0, "list the probes of this VM")
 	cmd.Flags().StringVar(&f.exe, "exe", "", "list the probes of this executable, such as …/bin/beam.smp; it need not run")
+	f.symbols.register(cmd)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object a line for each probe, with its sites, and for each built-in outcome")
 	cmd.Flags().BoolVar(&f.all, "all", false, "list user_trace-n0 to user_trace-n950 one by one")
 	return cmd
 }
 
-func (f probesFlags) check(cmd *cobra.Command) error {
+func (f *probesFlags) check(cmd *cobra.Command) error {
 	switch {
 	case cmd.Flags().Changed("pid") && cmd.Flags().Changed("exe"):
 		return usageError(cmd, errors.New("--pid and --exe: give one of them"))
@@ -61,17 +66,19 @@ func (f probesFlags) check(cmd *cobra.Command) error {
 	case cmd.Flags().Changed("exe") && f.exe == "":
 		return usageError(cmd, errors.New("--exe: no file given"))
 	}
-	return nil
+	return f.symbols.check(cmd)
 }
 
-// listings returns a listing for each executable. Those without probes are noted
-// on log, unless there are no others.
+// listings returns a listing for each executable. It logs executables without probes, unless
+// there are no others.
 func (f probesFlags) listings(ctx context.Context, log io.Writer) ([]probes.Listing, error) {
 	if f.exe != "" {
 		return f.read(f.exe)
 	}
 	var finder vm.Finder
-	vms, skipped, err := finder.Find(ctx, vm.Target{PID: f.pid})
+	target := vm.Target{PID: f.pid, Symbols: f.symbols.store}
+	f.symbols.fetch(ctx, target, log)
+	vms, skipped, err := finder.Find(ctx, target)
 	if errors.Is(err, vm.ErrNone) && !errors.Is(err, vm.ErrHidden) && f.pid == 0 {
 		return nil, fmt.Errorf("%w: start one, or name an executable with --exe", err)
 	}
@@ -89,6 +96,7 @@ func (f probesFlags) listings(ctx context.Context, log io.Writer) ([]probes.List
 			failed = append(failed, err)
 			continue
 		}
+		listing.Recording = recordingSpans(ctx, vms, log)
 		listings = append(listings, listing)
 	}
 	if len(listings) == 0 {
@@ -104,10 +112,25 @@ func (f probesFlags) listings(ctx context.Context, log io.Writer) ([]probes.List
 	return listings, nil
 }
 
-// read lists the probes of an executable that need not run.
+// recordingSpans returns the pids of the VMs that record spans in their memory. It logs VMs whose
+// memory it cannot read.
+func recordingSpans(ctx context.Context, vms []vm.VM, log io.Writer) (pids []int) {
+	for _, v := range vms {
+		recorded, err := ring.Recorded(ctx, v)
+		if err != nil && ctx.Err() == nil {
+			safetext.Fprintf(log, "pid %d: whether it records spans is not known: %v\n", v.PID(), err)
+		}
+		if recorded {
+			pids = append(pids, v.PID())
+		}
+	}
+	return pids
+}
+
+// read lists the probes of an executable that need not be running.
 func (f probesFlags) read(exe string) ([]probes.Listing, error) {
 	const hint = "give the VM itself, …/erts-…/bin/beam.smp"
-	image, err := vm.ReadImage(exe)
+	image, err := vm.ReadImage(context.Background(), exe, f.symbols.store)
 	switch {
 	case errors.Is(err, usdt.ErrFormat):
 		return nil, fmt.Errorf("--exe %w: %s", err, hint)
@@ -121,8 +144,8 @@ func (f probesFlags) read(exe string) ([]probes.Listing, error) {
 
 // listing lists the probes of one executable.
 func (f probesFlags) listing(ctx context.Context, finder *vm.Finder, exe string, image vm.Image, vms []vm.VM) probes.Listing {
-	listing := probes.Listing{Exe: exe, Release: image.Release}
-	opts := probes.Options{Release: image.Release, All: f.all, Interpreter: image.Flavour == vm.Interpreter}
+	listing := probes.Listing{Exe: exe, Release: image.Release, Build: image.Build, Unseen: target.Unseen(image)}
+	opts := probes.Options{Release: image.Release, All: f.all, Image: image, Interpreter: image.Flavour == vm.Interpreter}
 	for _, v := range vms {
 		listing.PIDs = append(listing.PIDs, v.PID())
 		opts.Semaphores = append(opts.Semaphores, func(site usdt.Site) (uint16, error) {

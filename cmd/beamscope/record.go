@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os/signal"
 	"runtime"
 	"syscall"
@@ -13,6 +14,7 @@ import (
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/recording"
+	"github.com/beamscope/beamscope/internal/safetext"
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
@@ -22,10 +24,10 @@ func newRecordCommand() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "record [-c scope.yaml] -o run.bsr",
-		Short: "Observe running Erlang VMs and keep what was seen in a file",
-		Long: `Observes as run does and writes what was seen to a file, which replay makes the
-same frames of. What fires is printed meanwhile. Without a scope file it finds VMs
-and spans by itself.`,
+		Short: "Observe running Erlang VMs and record the observation in a file",
+		Long: `Observes as run does and records the observation in a file. replay makes the same
+frames from it. Meanwhile record prints which triggers fire. Without a scope file it
+finds VMs and spans by itself.`,
 		Args: f.noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(cmd); err != nil {
@@ -45,7 +47,7 @@ and spans by itself.`,
 			if f.json {
 				p = printerFor(true, cmd.OutOrStdout())
 			}
-			signal.Ignore(syscall.SIGPIPE) // the recording is what counts
+			signal.Ignore(syscall.SIGPIPE) // the recording matters more than the output
 			o, c, err := f.observation(c)
 			if err != nil {
 				return err
@@ -56,11 +58,11 @@ and spans by itself.`,
 	}
 	f.register(cmd)
 	cmd.Flags().StringVarP(&path, "output", "o", "", "file to write")
-	cmd.Flags().BoolVar(&force, "force", false, "overwrite the file if it is there")
+	cmd.Flags().BoolVar(&force, "force", false, "overwrite the file if it exists")
 	return cmd
 }
 
-// byTheWay is a printer whose errors do not matter.
+// byTheWay is a printer whose errors are ignored.
 type byTheWay struct{ printer }
 
 func (b byTheWay) Frame(f *scope.Frame) error {
@@ -73,13 +75,13 @@ func (b byTheWay) Close() error {
 	return nil
 }
 
-// A recordFile is where to record to; "" is nowhere.
+// A recordFile is the file of a recording; "" means no recording.
 type recordFile struct {
 	path  string
-	force bool // write over what is there
+	force bool // replace an existing file
 }
 
-// create returns what makes the recording, and says so; nil for none.
+// create returns a function that creates the recording and reports it, or nil for no recording.
 func (f recordFile) create(say func(outcome.Notice)) func() (*recording.Writer, error) {
 	if f.path == "" {
 		return nil
@@ -99,7 +101,18 @@ func (f recordFile) create(say func(outcome.Notice)) func() (*recording.Writer, 
 	}
 }
 
-// recordedNow says where and when something was recorded.
+// sayWritten logs the number of windows in a complete recording.
+func (f recordFile) sayWritten(windows int, log io.Writer) {
+	switch {
+	case f.path == "" || windows == 0:
+	case windows == 1:
+		safetext.Fprintf(log, "recorded 1 window to %s\n", f.path)
+	default:
+		safetext.Fprintf(log, "recorded %d windows to %s\n", windows, f.path)
+	}
+}
+
+// recordedNow returns a note about the place and time of a recording.
 func recordedNow() string {
 	return fmt.Sprintf("recorded %s on %s/%s", time.Now().UTC().Format(time.DateOnly), runtime.GOOS, runtime.GOARCH)
 }

@@ -26,16 +26,16 @@ func newReplayCommand() *cobra.Command {
 	var json, headless bool
 	cmd := &cobra.Command{
 		Use:   "replay run.bsr [-c scope.yaml]",
-		Short: "Make the frames of a recording again",
-		Long: `Makes the frames of a recording or snapshot again: the same, or with the diagram,
-QTAs and triggers of another scope file. Windows and grids stay as recorded.
+		Short: "Replay the frames of a recording",
+		Long: `Replays the frames of a recording or snapshot, unchanged or with the diagram, QTAs
+and triggers of another scope file. Windows and grids stay as recorded.
 
-In a terminal it shows them on the dashboard: f there waits and goes on, [ and ]
+In a terminal it shows them on the dashboard: f pauses and continues there, [ and ]
 change the speed.`,
 		Args: oneArgument("the recording"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !(speed >= 0) || math.IsInf(speed, 1) {
-				return usageError(cmd, fmt.Errorf("--speed %v: not a number from 0 on", speed))
+				return usageError(cmd, fmt.Errorf("--speed %v: want 0 or more", speed))
 			}
 			if !cmd.Flags().Changed("speed") && term.IsTerminal(int(os.Stdout.Fd())) {
 				speed = 1
@@ -68,13 +68,13 @@ change the speed.`,
 		},
 	}
 	cmd.Flags().StringVarP(&path, "config", "c", "", "scope file to use instead of the recorded one")
-	cmd.Flags().Float64Var(&speed, "speed", 0, "how much faster than it was, 0: as fast as possible (in a terminal 1)")
-	cmd.Flags().BoolVar(&json, "json", false, "print one JSON object a line for each window and probe")
+	cmd.Flags().Float64Var(&speed, "speed", 0, "speed relative to the recording, 0: as fast as possible (in a terminal 1)")
+	cmd.Flags().BoolVar(&json, "json", false, "print one JSON object a line for each window and outcome")
 	cmd.Flags().BoolVar(&headless, "headless", false, "print text frames in a terminal as well")
 	return cmd
 }
 
-// replay prints the frames of a recording. Where it is damaged, they end there.
+// replay prints the frames of a recording, up to damage if there is any.
 func replay(ctx context.Context, r session.Replay, in session.Entries, h recording.Header, p printer, log io.Writer) error {
 	began(log, h)
 	out := newFramePrinter(p, log)
@@ -84,12 +84,12 @@ func replay(ctx context.Context, r session.Replay, in session.Entries, h recordi
 	return errors.Join(r.Play(ctx, in), p.Close())
 }
 
-// wallOf returns the wall time of a time of CLOCK_MONOTONIC where a recording was made.
+// wallOf returns a function that converts times of CLOCK_MONOTONIC from a recording to wall time.
 func wallOf(h recording.Header) func(int64) time.Time {
 	return func(ns int64) time.Time { return h.Time.Add(time.Duration(ns - h.Monotonic)) }
 }
 
-// began says where a recording comes from.
+// began describes the origin of a recording.
 func began(w io.Writer, h recording.Header) {
 	safetext.Fprintf(w, "%s; it begins %s\n", h.Note, h.Time.Local().Format("2006-01-02 15:04:05 MST"))
 }

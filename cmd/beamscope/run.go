@@ -16,17 +16,20 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/dashboard"
+	"github.com/beamscope/beamscope/internal/export"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/price"
+	"github.com/beamscope/beamscope/internal/ring"
 	"github.com/beamscope/beamscope/internal/safetext"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
-// observeFlags are those of the commands that observe a running VM.
+// observeFlags are the flags of the commands that observe a running VM.
 type observeFlags struct {
 	config   string
 	pid      int
@@ -34,39 +37,46 @@ type observeFlags struct {
 	explain  bool
 	wait     bool
 	duration time.Duration
-	limit    shareFlag // that observing may cost
+	limit    shareFlag // limit of the cost of observing
+	symbols  symbolsFlags
 }
 
 func (f *observeFlags) register(cmd *cobra.Command) {
 	f.limit = price.DefaultShare
-	cmd.Flags().Var(&f.limit, "limit", "how much of a core observing may cost the VMs, such as 50%; above it the outcome that costs most is given up (0: no limit)")
+	cmd.Flags().Var(&f.limit, "limit", "share of a core that observing may cost the VMs, such as 50%; above it beamscope gives up the outcome that costs most (0: no limit)")
 	cmd.Flags().StringVarP(&f.config, "config", "c", "", "scope file that says what to observe; - is standard input")
 	cmd.Flags().IntVar(&f.pid, "pid", 0, "observe this VM instead of the scope file's target")
-	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object a line for each window and probe")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object a line for each window and outcome")
 	cmd.Flags().BoolVar(&f.explain, "explain", false, explainUsage)
 	cmd.Flags().BoolVar(&f.wait, "wait", false, waitUsage)
-	cmd.Flags().DurationVar(&f.duration, "for", 0, "end after so long, such as 30s, from the first observed window on (0: when interrupted)")
+	f.symbols.register(cmd)
+	cmd.Flags().DurationVar(&f.duration, "for", 0, "end after this long, such as 30s, from the first observed window on (default: when interrupted)")
 }
 
-// waitUsage is what --wait does.
-const waitUsage = "wait for a VM where none is there yet"
+// errForNothing means that the duration of --for is zero.
+var errForNothing = errors.New("--for 0s: want more than 0; leave --for out to observe until you interrupt it")
 
-// explainUsage is what --explain does.
-const explainUsage = "find out where the time of slow spans goes, unless the scope file says false of them"
+// waitUsage describes --wait.
+const waitUsage = "wait for a VM if none is running yet"
 
-func (f observeFlags) check(cmd *cobra.Command) error {
+// explainUsage describes --explain.
+const explainUsage = "find out where the time of slow spans goes, except where the scope file says explain: false"
+
+func (f *observeFlags) check(cmd *cobra.Command) error {
 	switch {
 	case f.pid < 0 || f.pid == 0 && cmd.Flags().Changed("pid"):
 		return usageError(cmd, fmt.Errorf("--pid %d: not a process id", f.pid))
 	case f.duration < 0:
-		return usageError(cmd, fmt.Errorf("--for %v: not in the future", f.duration))
+		return usageError(cmd, fmt.Errorf("--for %v: want more than 0", f.duration))
+	case f.duration == 0 && cmd.Flags().Changed("for"):
+		return usageError(cmd, errForNothing)
 	case f.wait && f.pid != 0:
-		return usageError(cmd, errors.New("--wait and --pid: a VM that is yet to start has no process id: name its node in a scope file, as in target: {node: shop@db1}"))
+		return usageError(cmd, errors.New("--wait and --pid: a VM that has not started has no process id: name its node in a scope file, as in target: {node: shop@db1}"))
 	}
-	return nil
+	return f.symbols.check(cmd)
 }
 
-// load reads the scope file; without one everything is to be discovered.
+// load reads the scope file. Without one, all outcomes are to be discovered.
 func (f observeFlags) load(ctx context.Context) (c config.Config, err error) {
 	c = config.Default()
 	if f.config != "" {
@@ -75,18 +85,18 @@ func (f observeFlags) load(ctx context.Context) (c config.Config, err error) {
 	if err == nil && f.pid != 0 {
 		c.Target = vm.Target{PID: f.pid}
 	}
+	c.Target.Symbols = f.symbols.store
 	c.Explain = c.Explain || f.explain
 	if err == nil {
 		err = f.awaits(c)
 	}
 	if err == nil && f.config != "" && c.Explain && len(c.Spans()) == 0 {
-		err = &config.Error{File: f.config, Path: "outcomes", Text: "only spans are explained, and none of these is of spans: add one, as in order: {span: order}"}
+		err = &config.Error{File: f.config, Path: "outcomes", Text: "only spans can be explained, and no outcome here is of spans: add one, as in order: {span: order}"}
 	}
 	return c, err
 }
 
-// reload returns what reads the scope file again; nil where there is none to be read
-// again.
+// reload returns a function that reads the scope file again, or nil if that is not possible.
 func (f observeFlags) reload() func(context.Context) (config.Config, error) {
 	if f.config == "" || f.config == stdinName {
 		return nil
@@ -94,15 +104,15 @@ func (f observeFlags) reload() func(context.Context) (config.Config, error) {
 	return f.load
 }
 
-// awaits refuses to wait for a process id.
+// awaits rejects waiting for a process id.
 func (f observeFlags) awaits(c config.Config) error {
 	if f.wait && c.Target.PID != 0 {
-		return &config.Error{File: shownName(f.config), Path: "target.pid", Text: "a VM that is yet to start has no process id: name its node to wait for it, as in target: {node: shop@db1}"}
+		return &config.Error{File: shownName(f.config), Path: "target.pid", Text: "a VM that has not started has no process id: name its node to wait for it, as in target: {node: shop@db1}"}
 	}
 	return nil
 }
 
-// named returns the scope file that names the process to observe, "" for none.
+// named returns the name of the scope file that selects a process, or "" if none does.
 func (f observeFlags) named(c config.Config) string {
 	if f.pid != 0 || c.Target.PID == 0 {
 		return ""
@@ -110,10 +120,10 @@ func (f observeFlags) named(c config.Config) string {
 	return shownName(f.config)
 }
 
-// observation returns how a configuration is observed. Without a scope file, outcomes of
-// the VM are added to it.
+// observation returns how to observe a configuration. Without a scope file it adds outcomes of
+// the VM to the configuration.
 func (f observeFlags) observation(c config.Config) (observation, config.Config, error) {
-	o := observation{duration: f.duration, wait: f.wait, discover: f.config == "", pid: f.pid, target: f.named(c), limit: f.limit.limit()}
+	o := observation{duration: f.duration, wait: f.wait, discover: f.config == "", pid: f.pid, target: f.named(c), limit: f.limit.limit(), symbols: f.symbols}
 	if !o.discover {
 		return o, c, nil
 	}
@@ -122,7 +132,7 @@ func (f observeFlags) observation(c config.Config) (observation, config.Config, 
 	return o, c, err
 }
 
-// noArguments refuses positional arguments, and says what may have been meant.
+// noArguments rejects positional arguments, and suggests what may have been meant.
 func (f observeFlags) noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -147,22 +157,22 @@ func newRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [-c scope.yaml]",
 		Short: "Observe running Erlang VMs",
-		Long: `Observes running Erlang VMs: what was observed of each probe in each window, what
-the diagram calculates from its outcomes, and what fired. Without a scope file it
-finds the VMs of this machine, and the spans in them, by itself, and observes some
-of what the VM does besides: its garbage collections and files, and while there are
-no spans also run slices and messages, as far as these cost little.
+		Long: `Observes running Erlang VMs. For each window it shows the observed ΔQ of each probe,
+the one that the diagram calculates, and the triggers that fired. Without a
+scope file it finds the VMs of this machine and their spans automatically. It then also
+observes garbage collections and file operations, and while there are no spans also
+run slices and messages, if these cost little.
 
-It is bounded: when observing costs the VMs more than --limit for two windows in a
-row, it gives up the outcome that costs most, and then the next. Where nothing is
-left to give up, it ends.
+Its cost is limited: if observing costs the VMs more than --limit for two windows in
+a row, it gives up the outcome that costs most, and then the next. If nothing is left
+to give up, it ends.
 
-In a terminal it shows a dashboard: ? there tells what the keys do. Elsewhere, and
-with --headless or --json, it prints a frame for each window, and reads the scope
-file again on SIGUSR1: what it says then holds from the next window on. SIGHUP does the
-same where there is no terminal, as in a service; a terminal that is closed ends it.
+In a terminal it shows a dashboard: ? lists its keys. Elsewhere, and with --headless or
+--json, it prints a frame for each window. On SIGUSR1 it reads the scope file again,
+and applies it from the next window on. SIGHUP does the same if there is no terminal,
+as in a service. If there is a terminal, closing it ends beamscope.
 
-With --from it attaches to nothing, and takes the events from the output of a script
+With --from it attaches to no VM, and reads the events from the output of a script
 instead, see beamscope script.`,
 		Args: f.noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -200,55 +210,87 @@ instead, see beamscope script.`,
 	return cmd
 }
 
-// An observation says for how long to observe and what becomes of the frames.
+// An observation contains the duration and the options of observing.
 type observation struct {
-	duration time.Duration   // 0: until the context is done
-	wait     bool            // for a VM, where there is none
-	limit    price.Limit     // of what observing costs; none where it is zero
-	spare    []string        // outcomes of the VM that are left out where it has no probes
-	look     []string        // outcomes of the VM that are added while there are no spans
-	discover bool            // names of spans become outcomes by themselves
-	script   *session.Script // that tells the events, nil where they are observed
+	duration time.Duration   // 0 means until the context is done
+	wait     bool            // wait for a VM if there is none
+	limit    price.Limit     // limit of the cost of observing; zero for no limit
+	symbols  symbolsFlags    // where the symbols of the VMs are
+	spare    []string        // outcomes of the VM to leave out if it has no probes
+	look     []string        // outcomes of the VM to add while there are no spans
+	discover bool            // names of spans become outcomes automatically
+	explains bool            // only explained spans are useful
+	script   *session.Script // source of the events; nil if they are observed
 	printer  printer
 	record   recordFile
-	pid      int                                          // that --pid names, 0 for none
-	target   string                                       // the file that names the process to observe, "" for none
-	reload   func(context.Context) (config.Config, error) // reads the configuration again, nil where it is fixed
-	finish   func(s session.Status, whole int)            // is called when the observation is over, with how many windows were observed as a whole; nil where nobody asks
+	pid      int                                          // value of --pid, 0 for none
+	target   string                                       // the file that selects the process to observe, "" for none
+	reload   func(context.Context) (config.Config, error) // reads the configuration again; nil if it cannot change
+	finish   func(s session.Status, whole int)            // called after the observation with the number of completely observed windows; may be nil
 }
 
-// waitInterval is how often a VM is looked for that is not there yet.
+// waitInterval is the time between two searches for a VM that has not started.
 const waitInterval = 500 * time.Millisecond
 
-// await waits for a VM, if it is to and one is needed. It is false where the context was
-// done first.
+// await waits for a VM, if the user requested that and the configuration needs one. It returns
+// false if the context is done first.
 func (o observation) await(ctx context.Context, c config.Config, log io.Writer) (bool, error) {
 	if !o.wait || !o.discover && !c.ObservesVMs() {
 		return true, nil
 	}
-	return awaitVM(ctx, c.Target, log)
+	var rings ring.Detector
+	var accept func(context.Context, vm.VM) bool
+	switch {
+	case c.Explain: // explanations need probes
+	case c.OnlySpans(o.spare...):
+		accept = rings.Records
+	case c.OnlySpans(slices.Concat(o.spare, withoutEvents())...):
+		accept = isVM(new(vm.Finder))
+	}
+	return awaitVM(ctx, c.Target, accept, log)
 }
 
-// awaitVM waits for a VM to start. It is false where the context was done first.
-func awaitVM(ctx context.Context, target vm.Target, log io.Writer) (bool, error) {
+// withoutEvents returns the built-in outcomes that need no probes.
+func withoutEvents() []string {
+	var names []string
+	for _, b := range dtrace.Builtins() {
+		if b.Rule.RunQueue {
+			names = append(names, b.Name)
+		}
+	}
+	return names
+}
+
+// isVM returns a function that reports whether a process that is called like a VM is one, with or
+// without probes.
+func isVM(f *vm.Finder) func(context.Context, vm.VM) bool {
+	return func(ctx context.Context, v vm.VM) bool {
+		_, err := vm.Read(ctx, f, v, vm.ImageOf)
+		return err == nil || errors.Is(err, vm.ErrNoProbes) && !errors.Is(err, vm.ErrNotVM)
+	}
+}
+
+// awaitVM waits until a VM starts that has probes or that also accepts. It returns false if the
+// context is done first.
+func awaitVM(ctx context.Context, target vm.Target, also func(context.Context, vm.VM) bool, log io.Writer) (bool, error) {
 	waiting := time.AfterFunc(waitInterval, func() { safetext.Fprintf(log, "waiting for %v to start\n", target) })
 	defer waiting.Stop()
-	err := vm.Await(ctx, target, waitInterval, func(err error) { safetext.Fprintln(log, err) })
+	err := vm.Await(ctx, target, waitInterval, also, func(err error) { safetext.Fprintln(log, err) })
 	if err != nil && ctx.Err() != nil {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// sayLater says which outcomes of the VM are not observed from the beginning on.
+// sayLater logs the outcomes of the VM whose observation begins later.
 func sayLater(log io.Writer, look []string) {
 	if len(look) > 0 {
 		safetext.Fprintf(log, "observed later, one after the other, while no spans are seen and this costs little: %s\n", strings.Join(look, ", "))
 	}
 }
 
-// untilHangup returns a context that is also done when SIGHUP comes, unless that is ignored,
-// as nohup has it.
+// untilHangup returns a context that SIGHUP ends too, unless the process ignores SIGHUP, as
+// under nohup.
 func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
 	if signal.Ignored(syscall.SIGHUP) {
 		return ctx, func() {}
@@ -256,7 +298,7 @@ func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, syscall.SIGHUP)
 }
 
-// advise says what to do where there is nothing to observe.
+// advise adds advice to an error about a missing VM.
 func (o observation) advise(err error) error {
 	switch {
 	case !errors.Is(err, vm.ErrNone):
@@ -264,15 +306,15 @@ func (o observation) advise(err error) error {
 	case o.target != "":
 		return fmt.Errorf("%w (from %s: take target out of it, or give --pid)", err, o.target)
 	case o.discover && errors.Is(err, vm.ErrHidden):
-		return err // which says what to try
+		return err // it already contains advice
 	case o.discover:
 		return adviseNoVM(err, o.pid)
 	}
 	return err
 }
 
-// adviseNoVM says what to do where there is no VM, or none with the process id that was
-// given, if that is not 0.
+// adviseNoVM adds advice to an error that there is no VM, or no VM with the given process id. The
+// id 0 means that the user gave none.
 func adviseNoVM(err error, pid int) error {
 	if pid != 0 {
 		return fmt.Errorf("%w: beamscope probes lists the VMs that run", err)
@@ -285,7 +327,7 @@ func adviseNoVM(err error, pid int) error {
 func observe(ctx context.Context, c config.Config, o observation, log io.Writer) (err error) {
 	reloads := make(chan os.Signal, 1)
 	if o.reload != nil {
-		signal.Notify(reloads, syscall.SIGUSR1) // while it attaches already
+		signal.Notify(reloads, syscall.SIGUSR1) // also during attaching
 		defer signal.Stop(reloads)
 	}
 	if o.reload != nil && !hasTerminal() && !signal.Ignored(syscall.SIGHUP) {
@@ -297,6 +339,14 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 	}
 	if there, err := o.await(ctx, c, log); !there {
 		return err
+	}
+	if c.ObservesVMs() || o.discover {
+		o.symbols.fetch(ctx, c.Target, log)
+	}
+	if o.explains {
+		if err := explainable(ctx, c.Target); err != nil {
+			return err
+		}
 	}
 	out := newFramePrinter(o.printer, log)
 	attaching := newAttaching(log, time.Now)
@@ -315,9 +365,17 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 	if err != nil {
 		return stopped(ctx, err, log)
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
+	defer func() {
+		if err = errors.Join(err, s.Close()); err == nil {
+			o.record.sayWritten(out.frames, log)
+		}
+	}()
 	if s.Attached() {
 		sayLater(log, o.look)
+	}
+	out.lacks = s.Lacks
+	if j, ok := o.printer.(*export.JSON); ok {
+		j.TellSights(func() export.SightFunc { return s.Sights().Of })
 	}
 	if o.reload != nil {
 		defer reloading(ctx, s, reloads, o.reload, log)()
@@ -344,13 +402,12 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 	return out.sayUnseen(s.Status().Wrappers)
 }
 
-// sayNoSpans says what to do where no outcome was made of spans, although perhaps spans
-// were discovered.
+// sayNoSpans logs advice if no outcome was made from spans, even if spans were discovered.
 func (f *framePrinter) sayNoSpans(discovered bool) {
 	switch {
 	case f.system == nil || slices.ContainsFunc(f.system.Probes, func(p scope.ProbeSystem) bool { return p.Spec.Span != "" }):
 	case discovered:
-		safetext.Fprintln(f.log, "it ended before the first window of the spans that were discovered: let it run for some seconds")
+		safetext.Fprintln(f.log, "the observation ended before the first window of the discovered spans: let it run for some seconds")
 	case f.whole < leastWhole:
 		safetext.Fprintln(f.log, tooShort)
 	default:
@@ -358,26 +415,26 @@ func (f *framePrinter) sayNoSpans(discovered bool) {
 	}
 }
 
-// sayUnseen says which outcomes nothing was seen of, where they were observed for long
-// enough. The wrappers are nil where none are waited for.
+// sayUnseen logs the outcomes that were not seen although they were observed for long enough. w
+// is nil if no wrappers are expected.
 func (f *framePrinter) sayUnseen(w *session.WrapperStatus) error {
 	missing, err := f.missing()
 	refused := w != nil && w.Refused > 0
-	if len(missing) > 0 && f.whole < leastWhole && !refused {
+	if len(missing) > 0 && f.whole < leastWhole && !f.areBlind(missing) && !refused {
 		safetext.Fprintln(f.log, tooShort)
 		return err
 	}
 	for _, s := range missing {
-		safetext.Fprintln(f.log, unseen(s, w))
+		safetext.Fprintln(f.log, f.unseen(s, w))
 	}
 	return err
 }
 
-// sayMissing is sayUnseen of a text, which is over however short it is.
+// sayMissing is sayUnseen for a text, which is complete however short it is.
 func (f *framePrinter) sayMissing() error {
 	missing, err := f.missing()
 	for _, s := range missing {
-		safetext.Fprintln(f.log, unseen(s, nil))
+		safetext.Fprintln(f.log, f.unseen(s, nil))
 	}
 	return err
 }
@@ -387,23 +444,37 @@ func (f *framePrinter) missing() (specs []outcome.Spec, err error) {
 	if f.system == nil {
 		return nil, nil
 	}
-	c, err := config.Parse("scope.yaml", f.system.Source) // it may have been reloaded
+	c, err := config.Parse("scope.yaml", f.system.Source) // the configuration may have been reloaded
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range f.system.Probes {
-		if !f.seen[p.Spec.Name] && expected(c, f.system, p.Spec.Name) {
+		if !f.seen[p.Spec.Name] && !f.lacks(p.Spec) && expected(c, f.system, p.Spec.Name) {
 			specs = append(specs, p.Spec)
 		}
 	}
 	return specs, nil
 }
 
-// unseen says that nothing was seen of an outcome, and what to check. The wrappers are nil where
-// none are waited for.
-func unseen(s outcome.Spec, w *session.WrapperStatus) string {
+// areBlind reports whether there were enough windows, and the last one was not observed for any of
+// some outcomes.
+func (f *framePrinter) areBlind(specs []outcome.Spec) bool {
+	return f.frames > leastWhole && !slices.ContainsFunc(specs, func(s outcome.Spec) bool { return !f.blind[s.Name] })
+}
+
+// unseen is the function unseen for an outcome that may not have been observed at the end.
+func (f *framePrinter) unseen(s outcome.Spec, w *session.WrapperStatus) string {
+	if f.blind[s.Name] {
+		return fmt.Sprintf("outcome %s: it is not known whether it had instances: its last window was not observed", s.Name)
+	}
+	return unseen(f.system, s, w)
+}
+
+// unseen returns a message that an outcome was not seen, with advice. w is nil if no wrappers are
+// expected.
+func unseen(system *scope.System, s outcome.Spec, w *session.WrapperStatus) string {
 	if s.VM != (outcome.Events{}) {
-		return fmt.Sprintf("outcome %s had no instances: the VM did not do it, or it lacks the probes, see beamscope probes", s.Name)
+		return fmt.Sprintf("outcome %s had no instances: the VM did nothing of the kind, or lacks the probes, see beamscope probes", s.Name)
 	}
 	if s.Wrapper != "" && w != nil && w.Refused > 0 {
 		return fmt.Sprintf("outcome %s: nothing named %q came in over TCP, and %d connections were refused, for the reasons above: its wrapper may be among them", s.Name, s.Wrapper, w.Refused)
@@ -411,18 +482,20 @@ func unseen(s outcome.Spec, w *session.WrapperStatus) string {
 	if s.Wrapper != "" {
 		return fmt.Sprintf("outcome %s: nothing named %q came in over TCP: check the name, and that a wrapper is connected", s.Name, s.Wrapper)
 	}
+	if system.Defines(s.Name) {
+		return fmt.Sprintf("outcome %s: no span named %q started: the diagram defines it, so it was calculated only", s.Name, s.Span)
+	}
 	return fmt.Sprintf("outcome %s: no span named %q started: check the name, and that this VM runs the code", s.Name, s.Span)
 }
 
-// expected tells whether spans of a probe should be seen: a definition or an
-// operator of the diagram that has no entry may be calculated only. Without a
-// diagram, every probe has one.
+// expected reports whether spans of a probe should have been seen. A definition or an operator of
+// the diagram without an entry may be calculated only. Without a diagram every probe has spans.
 func expected(c config.Config, s *scope.System, name string) bool {
 	hasName := func(o config.Outcome) bool { return o.Name == name }
 	return slices.ContainsFunc(c.Outcomes, hasName) || slices.Contains(s.Diagram.Outcomes(), name)
 }
 
-// hasTerminal reports whether there is a terminal whose end sends SIGHUP.
+// hasTerminal reports whether there is a terminal that sends SIGHUP when it closes.
 func hasTerminal() bool {
 	tty, err := os.Open("/dev/tty")
 	if err != nil {
@@ -432,8 +505,8 @@ func hasTerminal() bool {
 	return true
 }
 
-// reloading reads the configuration again on each signal, until stop is called. A
-// configuration that is wrong is said to be, and changes nothing.
+// reloading reads the configuration again on each signal, until stop is called. An invalid
+// configuration is reported, and changes nothing.
 func reloading(ctx context.Context, s *session.Session, signals <-chan os.Signal, load func(context.Context) (config.Config, error), log io.Writer) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

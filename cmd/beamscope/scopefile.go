@@ -12,9 +12,9 @@ import (
 	"github.com/beamscope/beamscope/internal/config"
 )
 
-// readScope reads a scope file, or standard input where the name is "-". Waiting for
-// standard input ends with the context. Paths in what comes from there are relative to
-// the working directory.
+// readScope reads a scope file, or standard input for the name "-". Waiting for standard input
+// ends with the context. Paths in a scope file from standard input are relative to the working
+// directory.
 func readScope(ctx context.Context, name string) (config.Config, error) {
 	if name != stdinName {
 		return config.Load(name)
@@ -29,8 +29,7 @@ func readScope(ctx context.Context, name string) (config.Config, error) {
 	return config.Parse(shownName(name), data)
 }
 
-// scopePath returns the path of a scope file, where changes are saved; "" where it came
-// from standard input.
+// scopePath returns the path for saving changes to a scope file, or "" for standard input.
 func scopePath(name string) string {
 	if name == stdinName {
 		return ""
@@ -38,24 +37,34 @@ func scopePath(name string) string {
 	return name
 }
 
-// readAll reads to the end, most bytes at most.
+// readAll reads to the end. It returns an error if there are more than most bytes.
 func readAll(ctx context.Context, r io.Reader, most int) ([]byte, error) {
+	data, err := readSome(ctx, r, most+1)
+	switch {
+	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+		return nil, errors.New("was not read to its end")
+	case err == nil && len(data) > most:
+		return nil, fmt.Errorf("is longer than %d KiB", most>>10)
+	}
+	return data, err
+}
+
+// readSome reads to the end, but at most most bytes. If the context ends first, the error is its
+// cause.
+func readSome(ctx context.Context, r io.Reader, most int) ([]byte, error) {
 	type result struct {
 		data []byte
 		err  error
 	}
 	done := make(chan result, 1)
-	go func() { // which ends with the program where nothing comes
-		data, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
+	go func() { // without input this goroutine lasts until the program ends
+		data, err := io.ReadAll(io.LimitReader(r, int64(most)))
 		done <- result{data, err}
 	}()
 	select {
 	case <-ctx.Done():
-		return nil, errors.New("was not read to its end")
+		return nil, context.Cause(ctx)
 	case got := <-done:
-		if got.err == nil && len(got.data) > most {
-			return nil, fmt.Errorf("is longer than %d KiB", most>>10)
-		}
 		return got.data, got.err
 	}
 }

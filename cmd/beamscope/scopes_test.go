@@ -33,7 +33,7 @@ func TestScopeFiles(t *testing.T) {
 	}
 }
 
-// The systems have what their scope files name. This hangs if one has not.
+// The systems have all outcomes that their scope files name. Otherwise this test hangs.
 func TestScopesOfSystems(t *testing.T) {
 	vmtest.NeedEBPF(t)
 	for _, name := range []string{"mm1k", "ftf", "atf"} {
@@ -63,8 +63,8 @@ func loadScope(t *testing.T, name string) config.Config {
 	return c
 }
 
-// A waiting printer prints nothing, and calls done once an instance of each of so
-// many probes has succeeded.
+// A waiting printer prints nothing. It calls done once an instance of each of the required number
+// of probes has succeeded.
 type waiting struct {
 	probes int
 	seen   map[string]bool

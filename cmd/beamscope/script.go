@@ -22,22 +22,22 @@ type scriptFlags struct {
 	output string
 	pid    int
 
-	release int // of Erlang/OTP
+	release int // release of Erlang/OTP
 }
 
 func newScriptCommand() *cobra.Command {
 	var f scriptFlags
 	cmd := &cobra.Command{
 		Use:   "script -c scope.yaml --format d|bpftrace",
-		Short: "Write a script that tells events to other machines' tracers",
+		Short: "Write a tracer script, to observe events on other machines",
 		Long: `Writes a script for dtrace(1) or bpftrace that prints the starts and ends of the
-outcomes of the VM in a scope file. Its output is what beamscope run --from observes:
+outcomes of the VM in a scope file. beamscope run --from observes its output:
 
   bpftrace -q -p PID events.bt | beamscope run -c scope.yaml --from -
 
 A script for bpftrace is for one VM: the scope file's target, or --pid. One for
-dtrace(1) is for whichever VM it is started with. It has only probes that are known to be
-harmless on all releases of Erlang/OTP, or on that of --release.`,
+dtrace(1) is for the VM that dtrace is started with. It uses only probes that are known to
+be harmless on all releases of Erlang/OTP, or on that of --release.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			text, err := f.write(cmd)
@@ -100,15 +100,15 @@ func (f scriptFlags) check(cmd *cobra.Command) (dtrace.Format, error) {
 	case err != nil:
 		return 0, usageError(cmd, fmt.Errorf("--format: %w", err))
 	case cmd.Flags().Changed("release") && format != dtrace.FormatD:
-		return 0, usageError(cmd, errors.New("--release: a script for bpftrace is for one VM, whose executable tells its release"))
+		return 0, usageError(cmd, errors.New("--release: a script for bpftrace is for one VM: beamscope reads the release from its executable"))
 	case cmd.Flags().Changed("release") && !dtrace.KnownRelease(f.release):
 		return 0, usageError(cmd, fmt.Errorf("--release %d: %s", f.release, dtrace.Probe{}.Refusal(f.release)))
 	}
 	return format, nil
 }
 
-// scriptOutcomes returns the outcomes of a scope file, all of which a script has to be
-// able to tell: who observes its output with the file would be refused otherwise.
+// scriptOutcomes returns the outcomes of a scope file. A script must be able to provide all of
+// them, because otherwise its output could not be observed with the file.
 func scriptOutcomes(c config.Config) ([]dtrace.ScriptOutcome, error) {
 	var outcomes []dtrace.ScriptOutcome
 	for _, o := range c.Outcomes {
@@ -123,12 +123,12 @@ func scriptOutcomes(c config.Config) ([]dtrace.ScriptOutcome, error) {
 		outcomes = append(outcomes, dtrace.ScriptOutcome{Name: o.Name, Rule: rule})
 	}
 	if len(outcomes) == 0 {
-		return nil, errors.New("no outcome of the VM: scripts tell of those with vm, or start and end")
+		return nil, errors.New("no outcome of the VM: a script needs one with vm, or with start and end")
 	}
 	return outcomes, nil
 }
 
-// target returns the VM that a script is for. dtrace(1) is told which when it starts.
+// target returns the VM for a script. A dtrace(1) script gets its VM when it starts.
 func (f scriptFlags) target(ctx context.Context, format dtrace.Format, c config.Config) (dtrace.ScriptTarget, error) {
 	if format == dtrace.FormatD {
 		target := dtrace.ScriptTarget{PID: f.pid, Releases: dtrace.Releases()}

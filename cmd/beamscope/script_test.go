@@ -22,15 +22,15 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// TestMain makes this program beamscope itself where it is called so, and another one
-// for tests; they are in the PATH of tests and scripts.
+// TestMain makes this test program run as beamscope, or as another test program, if it is started
+// under that name. These names are in the PATH of tests and scripts.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"beamscope": main, "panicking": panicking})
+	testscript.Main(m, map[string]func(){"beamscope": main, "panicking": panicking, "stuck": stuck, "unread": unread})
 }
 
-// What a wrong command line or scope file gives: one clear line, and the status.
-// $SELF_PID is a process that is no VM; mm1k.bsr is the bundled recording, explained.bsr
-// one with explained spans, and kept a folder with a snapshot.
+// A wrong command line or scope file gives one clear line and the right status. $SELF_PID is a
+// process that is not a VM. mm1k.bsr is the bundled recording, explained.bsr one with explained
+// spans, and kept a folder with a snapshot.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:  "testdata/script",
@@ -45,8 +45,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// The command line on live VMs: $VM_PID is one with the M/M/1/K system,
-// $BARE_PID has the name of one and no probes; $OTP_DIR is an installation.
+// The command line works on live VMs. $VM_PID runs the M/M/1/K system. $BARE_PID has the name of a VM
+// and is none. $OTP_DIR is an installation.
 func TestLiveScripts(t *testing.T) {
 	vmtest.NeedEBPF(t)
 	otp := vmtest.OTP(t)
@@ -71,14 +71,14 @@ func startBare(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Written by another process: what other tests start would have a file of this one
-	// open, and it could not be run.
+	// Another process writes the file: children of other tests could have it open otherwise, and
+	// then it could not be executed.
 	beam := filepath.Join(t.TempDir(), "beam.smp")
 	if out, err := exec.Command("cp", sleep, beam).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	cmd := exec.Command(beam, "infinity")
-	cmd.Args[0] = "sleep" // it may be a program of many names
+	cmd.Args[0] = "sleep" // the executable may be a program with several names
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -97,8 +97,8 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 	}
 }
 
-// fails runs a command that must fail: fails STATUS PATTERN COMMAND... It prints
-// nothing but one line on stderr, which the pattern matches.
+// fails runs a command that must fail: fails STATUS PATTERN COMMAND... It must print exactly one
+// line, on stderr, that matches the pattern.
 func fails(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: fails STATUS PATTERN COMMAND...")
@@ -112,26 +112,29 @@ func fails(ts *testscript.TestScript, neg bool, args []string) {
 	if stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.HasSuffix(stderr, "\n") {
 		ts.Fatalf("stdout %q, stderr %q: want one line on stderr", stdout, stderr)
 	}
-	pattern, err := regexp.Compile("(?m)" + args[1]) // as stdout and stderr have it
+	pattern, err := regexp.Compile("(?m)" + args[1]) // the same as in stdout and stderr
 	ts.Check(err)
 	if !pattern.MatchString(stderr) {
 		ts.Fatalf("stderr %q, want %s", stderr, args[1])
 	}
 }
 
-// A frameLine is a line of run --json, as the documentation has it. Pointers may
-// be null.
+// A frameLine is a line of run --json as documented. Pointers may be null.
 type frameLine struct {
 	Time   time.Time `json:"time"`
 	Window struct {
 		From int64 `json:"from_ns"`
 		To   int64 `json:"to_ns"`
 	} `json:"window"`
-	Probe string `json:"probe"`
+	Probe string `json:"outcome"`
 	VM    *struct {
 		PID  int    `json:"pid"`
 		Node string `json:"node"`
 	} `json:"vm"`
+	Seen *struct {
+		By  []string `json:"by"`
+		Why string   `json:"why"`
+	} `json:"seen"`
 	Observed struct {
 		N         uint64              `json:"n"`
 		OK        uint64              `json:"ok"`
@@ -175,9 +178,9 @@ type interval struct {
 	Hi *float64 `json:"hi"`
 }
 
-// frames checks the stdout of run --json: frames COUNT WINDOW PROBE... There are
-// so many windows of that length, without gaps, each with a line for each of the
-// probes, in their order, and the numbers of a line fit each other.
+// frames checks the stdout of run --json: frames COUNT WINDOW PROBE... There must be COUNT
+// windows of that length without gaps. Each must have a line for each of the probes, in this
+// order. The numbers of each line must be consistent.
 func frames(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: frames COUNT WINDOW PROBE...")
@@ -189,7 +192,7 @@ func frames(ts *testscript.TestScript, neg bool, args []string) {
 	probes := args[2:]
 	lines := strictLines(ts, ts.ReadFile("stdout"))
 	for len(lines) > len(probes) && slices.ContainsFunc(lines[:len(probes)], func(l frameLine) bool { return l.Unobserved }) {
-		lines = lines[len(probes):] // it still attached
+		lines = lines[len(probes):] // it was still attaching
 	}
 	if len(lines) != count*len(probes) {
 		ts.Fatalf("%d lines, want %d windows of %d probes", len(lines), count, len(probes))
@@ -220,7 +223,7 @@ func strictLines(ts *testscript.TestScript, text string) []frameLine {
 		if err := d.Decode(&l); err != nil {
 			ts.Fatalf("%s: %v", s.Text(), err)
 		}
-		for _, key := range []string{"time", "window", "probe", "vm", "observed", "calculated", "starts", "ends", "lost", "orphan", "late", "qta", "triggers", "divergence", "active"} {
+		for _, key := range []string{"time", "window", "outcome", "vm", "observed", "calculated", "starts", "ends", "lost", "orphan", "late", "qta", "triggers", "divergence", "active"} {
 			if !strings.Contains(s.Text(), `"`+key+`":`) {
 				ts.Fatalf("%s: no %s", s.Text(), key)
 			}
@@ -230,12 +233,14 @@ func strictLines(ts *testscript.TestScript, text string) []frameLine {
 	return lines
 }
 
-// check tells what does not fit in one line.
+// check returns an error if a line is inconsistent.
 func (l frameLine) check() error {
 	o := l.Observed
 	switch {
 	case l.VM == nil || l.VM.PID == 0:
 		return errors.New("no VM")
+	case l.Seen != nil && len(l.Seen.By) == 0:
+		return fmt.Errorf("its events are not seen: %s", l.Seen.Why)
 	case o.OK+o.Failed+o.Timeout != o.N:
 		return fmt.Errorf("%+v does not add up", o)
 	case (o.Success == nil) != (o.N == 0):
@@ -265,13 +270,12 @@ func (l frameLine) check() error {
 	return nil
 }
 
-// kill -9 of the collector: the VM's semaphores return to 0, and start_span is
-// its cheap self again.
+// After kill -9 of the collector, the VM's semaphores return to 0, and start_span is cheap again.
 func TestKilledCollector(t *testing.T) {
 	vmtest.NeedEBPF(t)
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	scope := filepath.Join(t.TempDir(), "scope.yaml")
-	probes := []string{"user_trace__n308", "process__exit"} // 308: of the name a
+	probes := []string{"user_trace__n308", "process__exit"} // 308 is the label of the name a
 	if err := os.WriteFile(scope, []byte("outcomes: {a: {dmax: 1s, exit: failure}}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +288,7 @@ func TestKilledCollector(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cmd.Process.Kill()
-	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil { // a frame: it observes
+	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil { // the first frame shows that it observes
 		t.Fatal(err)
 	}
 	for _, probe := range probes {
@@ -315,7 +319,7 @@ func startSpan(t *testing.T, vm *erlang.VM) string {
 	return vmtest.Call(t, vm, "beamscope", "start_span", "[<<\"a\">>]")
 }
 
-// await polls a condition that must come to pass.
+// await polls until done returns true.
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	const patience, period = 20 * time.Second, 10 * time.Millisecond

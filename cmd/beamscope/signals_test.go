@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,13 +50,65 @@ func TestSignalWhileAPipeIsOpened(t *testing.T) {
 			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
-			_ = cmd.Wait() // hangs if it goes on
+			_ = cmd.Wait() // hangs if the command continues
 		})
 	}
 }
 
-// opening reports whether a process has a pipe with a name open, and so waits for its other
-// end.
+// A signal ends a command that waits for standard input.
+func TestSignalWhileStandardInputIsRead(t *testing.T) {
+	for _, command := range []string{"eval", "draw", "fmt"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			cmd := exec.Command("beamscope", command, "-")
+			cmd.Stdout, cmd.Stderr = &out, &out
+			stdin, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stdin.Close()
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = cmd.Process.Kill() })
+			if _, err := stdin.Write([]byte("a = b;")); err != nil {
+				t.Fatal(err)
+			}
+			await(t, "that it reads", func() bool { return taken(t, stdin) })
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait() // hangs if the command continues
+			if want := "beamscope: interrupted before it finished\n"; out.String() != want {
+				t.Errorf("got %q, want %q", out.String(), want)
+			}
+		})
+	}
+}
+
+// taken reports whether everything that was written to a pipe has been read.
+func taken(t *testing.T, pipe io.Writer) bool {
+	t.Helper()
+	file, ok := pipe.(interface {
+		SyscallConn() (syscall.RawConn, error)
+	})
+	if !ok {
+		t.Fatalf("a pipe of the type %T", pipe)
+	}
+	raw, err := file.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := -1
+	if err := raw.Control(func(fd uintptr) { left, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }); err != nil {
+		t.Fatal(err)
+	}
+	return left == 0
+}
+
+// opening reports whether a process waits for the other end of a pipe with this name to be
+// opened.
 func opening(pid int) bool {
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	for _, link := range links {
@@ -70,7 +123,7 @@ func opening(pid int) bool {
 	return false
 }
 
-// A file is not written to a pipe that nobody reads from: one line says so.
+// Writing a file to a pipe without a reader fails with one line.
 func TestNobodyReadsFromThePipe(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
@@ -88,8 +141,8 @@ func TestNobodyReadsFromThePipe(t *testing.T) {
 	}
 }
 
-// A signal that comes while programs are loaded ends the command before all are. One line
-// says that nothing was observed, and that is no failure.
+// A signal while programs are being loaded ends the command before all are loaded. One line
+// reports that nothing was observed, and the exit status is success.
 func TestSignalWhileItAttaches(t *testing.T) {
 	vmtest.NeedEBPF(t)
 	pid := startVM(t)
@@ -115,10 +168,10 @@ func TestSignalWhileItAttaches(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := cmd.Wait(); err != nil {
-				t.Errorf("it ends with %v", err)
+				t.Errorf("it ended with %v", err)
 			}
 			if want := "interrupted before the first window: nothing was observed\n"; !strings.HasSuffix(stderr.String(), want) || strings.Contains(stderr.String(), "observing") {
-				t.Errorf("it says %q, want %q", stderr.String(), want)
+				t.Errorf("it printed %q, want %q", stderr.String(), want)
 			}
 			if stdout.Len() > 0 {
 				t.Errorf("it prints %q", stdout.String())

@@ -21,15 +21,15 @@ import (
 	"github.com/beamscope/beamscope/internal/snapshot"
 )
 
-// snapshotFlags say where snapshots are.
+// snapshotFlags select the folder of the snapshots.
 type snapshotFlags struct {
 	dir    string
 	config string
 
-	loaded *config.Config // nil before scope has read it
+	loaded *config.Config // nil until scope has read it
 }
 
-// scope returns what the scope file says, which is read once.
+// scope returns the configuration in the scope file, which it reads once.
 func (f *snapshotFlags) scope(ctx context.Context) (config.Config, error) {
 	if f.loaded == nil {
 		c, err := readScope(ctx, f.config)
@@ -45,12 +45,12 @@ func newSnapshotsCommand() *cobra.Command {
 	var f snapshotFlags
 	cmd := &cobra.Command{
 		Use:   "snapshots",
-		Short: "Look at what triggers have kept",
+		Short: "List and show the snapshots that triggers made",
 		Args:  noCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.PersistentFlags().StringVar(&f.dir, "dir", "", "folder of the snapshots (default snapshots, or what the scope file says)")
-	cmd.PersistentFlags().StringVarP(&f.config, "config", "c", "", "scope file that says where they are")
+	cmd.PersistentFlags().StringVarP(&f.config, "config", "c", "", "scope file that names the folder")
 	cmd.AddCommand(newSnapshotsListCommand(&f), newSnapshotsShowCommand(&f))
 	return cmd
 }
@@ -87,7 +87,7 @@ func newSnapshotsListCommand(f *snapshotFlags) *cobra.Command {
 				}
 				hint := ""
 				if f.dir == "" && f.config == "" {
-					hint = ": say with --dir where they are, or with -c which scope file does"
+					hint = ": name the folder with --dir, or give the scope file that names it with -c"
 				}
 				safetext.Fprintf(cmd.ErrOrStderr(), "no snapshots in %s%s\n", dir, hint)
 				return nil
@@ -98,7 +98,7 @@ func newSnapshotsListCommand(f *snapshotFlags) *cobra.Command {
 }
 
 func listSnapshots(w io.Writer, infos []snapshot.Info) error {
-	rows := [][]string{{"#", "time", "probe", "trigger", "windows", "KiB", "file"}}
+	rows := [][]string{{"#", "time", "outcome", "trigger", "windows", "KiB", "file"}}
 	for _, i := range infos {
 		probe, trigger, windows := "?", "?", "?"
 		if len(i.Causes) > 0 {
@@ -137,7 +137,7 @@ through the windows.`,
 			if err != nil {
 				return err
 			}
-			path := args[0] // as it was announced
+			path := args[0] // the name as in the message about the snapshot
 			if filepath.Base(path) == path {
 				if path, err = snapshot.Find(dir, path); err != nil {
 					return err
@@ -155,7 +155,11 @@ through the windows.`,
 				return err
 			}
 			defer in.Close()
-			saySnapshot(cmd.ErrOrStderr(), path, in)
+			title := cmd.OutOrStdout()
+			if scopeFile || json {
+				title = cmd.ErrOrStderr() // the output is for programs
+			}
+			saySnapshot(title, path, in)
 			if scopeFile {
 				return printScopeFile(cmd.OutOrStdout(), in)
 			}
@@ -170,14 +174,14 @@ through the windows.`,
 			return errors.Join(replay.Play(cmd.Context(), in), show.end(json))
 		},
 	}
-	cmd.Flags().BoolVar(&json, "json", false, "print one JSON object a line for each window and probe")
+	cmd.Flags().BoolVar(&json, "json", false, "print one JSON object a line for each window and outcome")
 	cmd.Flags().BoolVar(&all, "frames", false, "print every window in full")
 	cmd.Flags().BoolVar(&headless, "headless", false, "print text in a terminal as well")
-	cmd.Flags().BoolVar(&scopeFile, "scope", false, "print the scope file that held instead")
+	cmd.Flags().BoolVar(&scopeFile, "scope", false, "print the scope file that was in force instead")
 	return cmd
 }
 
-// printScopeFile prints the scope file with which a recording begins: diagram and
+// printScopeFile prints the scope file at the beginning of a recording, with the diagram and the
 // parameters.
 func printScopeFile(w io.Writer, in session.Entries) error {
 	entry, err := in.Next()
@@ -192,20 +196,20 @@ func printScopeFile(w io.Writer, in session.Entries) error {
 	return err
 }
 
-// saySnapshot says which snapshot is meant: numbers are those of others when there are
-// new ones.
+// saySnapshot logs which snapshot was selected, because numbers change when there are new
+// snapshots.
 func saySnapshot(log io.Writer, path string, s *snapshot.Reader) {
 	c := s.Causes[0]
 	safetext.Fprintf(log, "%s: %s of %s, %s\n", filepath.Base(path), c.Trigger, c.Probe, wallOf(s.Header)(c.Time).Local().Format("2006-01-02 15:04:05.000"))
 }
 
-// causeOf says why a snapshot was made.
+// causeOf describes why a snapshot was made.
 func causeOf(c recording.Cause) string {
 	return fmt.Sprintf("snapshot %s of %s: %s", c.Trigger, c.Probe, export.Why(c.Explanation, c.Text))
 }
 
-// showing is a printer of a snapshot's frames: a line for each window, and in full
-// the one in which the trigger fired, or every one.
+// showing is a printer of a snapshot's frames. It prints a line for each window, and the complete
+// window of the trigger, or all windows completely.
 type showing struct {
 	snapshot *snapshot.Reader
 	full     printer
@@ -216,7 +220,7 @@ type showing struct {
 	fired    *scope.Frame
 }
 
-// head prints why the snapshot was made: first where the time went.
+// head prints why the snapshot was made, beginning with where the time went.
 func (s *showing) head() {
 	for i, c := range s.snapshot.Causes {
 		if text := export.Explanation(s.snapshot.Causes, i); text != "" {
@@ -228,7 +232,7 @@ func (s *showing) head() {
 		safetext.Fprintf(s.w, "and %d more\n", n)
 	}
 	if !s.snapshot.Snapshot.Complete {
-		safetext.Fprintln(s.w, "the observation ended before the snapshot did")
+		safetext.Fprintln(s.w, "the observation ended before the snapshot was complete")
 	}
 	safetext.Fprintln(s.w)
 }
@@ -238,7 +242,7 @@ func (s *showing) Frame(f *scope.Frame) error {
 	index := s.index
 	s.index++
 	if index < s.snapshot.Snapshot.Prelude {
-		return nil // there for the history alone
+		return nil // it only serves the history
 	}
 	if s.every {
 		return s.full.Frame(f)
@@ -259,7 +263,7 @@ func (s *showing) Frame(f *scope.Frame) error {
 // Close implements printer.
 func (s *showing) Close() error { return nil }
 
-// end prints what could be printed only when all was seen.
+// end prints what requires all frames.
 func (s *showing) end(json bool) error {
 	if s.every || json {
 		return nil

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/doctor"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/vm"
 	"github.com/beamscope/beamscope/internal/vmtest"
@@ -65,7 +67,7 @@ func TestToolErrors(t *testing.T) {
 	}
 }
 
-// A probeLine is what the tests look at of a line of probes --json.
+// A probeLine contains the fields of a line of probes --json that tests check.
 type probeLine struct {
 	Probe    string
 	State    string
@@ -133,6 +135,53 @@ func TestDoctorOnVM(t *testing.T) {
 	}
 }
 
+// The possible observations of a VM without probes work: spans if its build is unknown, and
+// otherwise outcomes of the VM as well.
+func TestDoctorOnVMWithoutProbes(t *testing.T) {
+	needBPF(t)
+	other := vmtest.OfOtherUser(t)
+	vmtest.HideProbes(t, other)
+	for name, test := range map[string]struct {
+		otp       erlang.OTP
+		found     string
+		onlySpans bool
+	}{
+		"unknown build": {vmtest.WithoutProbes(t), "without probes: spans and os-wait can be observed, and top takes samples", true},
+		"of a user":     {other, "without probes: spans and os-wait can be observed", true},
+		"known build":   {vmtest.Stock(t, 25), "Spans and these outcomes can be observed: gc, ", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := vmtest.StartOn(t, test.otp, erlang.Options{})
+			output, err := exec.CommandContext(t.Context(), "beamscope", "doctor", "--json", "--pid", strconv.Itoa(v.PID())).Output()
+			out := string(output)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			var result struct {
+				Works     bool
+				OnlySpans bool `json:"only_spans"`
+			}
+			status, said := doctor.Warning, false // a VM of a known build is ok
+			if !test.onlySpans {
+				status = doctor.OK
+			}
+			for line := range strings.Lines(out) {
+				var c doctor.Check
+				if err := errors.Join(json.Unmarshal([]byte(line), &c), json.Unmarshal([]byte(line), &result)); err != nil {
+					t.Fatalf("%v: %s", err, line)
+				}
+				if c.Status == doctor.Missing {
+					t.Errorf("missing: %s", line)
+				}
+				said = said || c.Name == "Erlang VM" && c.Status == status && strings.Contains(c.Found, test.found)
+			}
+			if !result.Works || result.OnlySpans != test.onlySpans || !said {
+				t.Errorf("%+v, said %v:\n%s", result, said, out)
+			}
+		})
+	}
+}
+
 func attach(t *testing.T, pid int, outcome string) *bpf.Collector {
 	t.Helper()
 	collector, err := bpf.New(bpf.Options{
@@ -158,8 +207,7 @@ func attach(t *testing.T, pid int, outcome string) *bpf.Collector {
 	return collector
 }
 
-// lack fails a test for which something lacks, or skips it where that is nobody's
-// fault.
+// lack fails a test because something is missing, or skips it if that is acceptable.
 func lack(t *testing.T, what string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -175,8 +223,8 @@ func needBPF(t *testing.T) {
 	}
 }
 
-// startVM starts it, for as long as the test runs, and returns its pid when the
-// process, which first is a shell, has become the VM and says that it runs.
+// startVM starts a VM for the duration of the test, and returns its pid. The process is a shell
+// first, so it waits until it has become the VM and reports that it runs.
 func startVM(t *testing.T) int {
 	t.Helper()
 	cmd := exec.Command(vmtest.OTP(t).Erl, "-noinput", "-eval", `io:put_chars("x")`)

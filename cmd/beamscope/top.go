@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/beamscope/beamscope/internal/vmsource"
+
 	"github.com/spf13/cobra"
 
 	"github.com/beamscope/beamscope/internal/config"
@@ -20,14 +22,15 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/price"
 	"github.com/beamscope/beamscope/internal/safetext"
+	"github.com/beamscope/beamscope/internal/sampled"
 	"github.com/beamscope/beamscope/internal/top"
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
-// topWithoutTerminal is how long top runs where nobody can end it.
+// topWithoutTerminal is the duration of top without a terminal, where no user can end it.
 const topWithoutTerminal = 10 * time.Second
 
-// topRows is how many rows a table in text has if nothing is said.
+// topRows is the default number of rows of a table in text.
 const topRows = 20
 
 type topFlags struct {
@@ -41,6 +44,9 @@ type topFlags struct {
 	duration time.Duration
 	json     bool
 	wait     bool
+	sampled  bool
+	hz       int
+	symbols  symbolsFlags
 }
 
 func newTopCommand() *cobra.Command {
@@ -48,18 +54,23 @@ func newTopCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Show which Erlang processes use the time",
-		Long: `Shows which processes of running Erlang VMs use the time: how long they are on a
-processor or in dirty functions, how much of that are garbage collections, how many
-messages wait for them now, and how long messages wait once the process has fetched
+		Long: `Shows which processes of running Erlang VMs use the time: their time on a processor
+or in dirty functions, the part of it in garbage collections, the number of
+waiting messages, and how long messages wait after the process has fetched
 them. A process that is busy fetches nothing: its messages are in the columns waiting
 and oldest. It needs no configuration.
 
-In a terminal it shows a live table: ? there tells what the keys do. With --for or
+In a terminal it shows a live table; ? shows all keys. With --for or
 --json, and without a terminal, it prints a table or lines for each window.
 
-It is bounded: when observing costs the VMs more than a tenth of a core, or is more
+Its cost is limited: if observing costs the VMs more than a tenth of a core, or more
 than --rate events a second, for two windows in a row, it gives up the run time, and
-then the mailboxes; when the garbage collections alone are still too many, it ends.`,
+then the mailboxes; if the garbage collections alone still cost too much, it ends.
+
+With --sampled it observes no events: it takes samples of the VMs, and shows how
+processes share the processors or, with --by mfa, how the functions that ran do.
+This needs no probes, and its cost does not depend on the VMs' activity. If no VM has
+probes, top takes samples automatically.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(cmd); err != nil {
@@ -69,25 +80,28 @@ then the mailboxes; when the garbage collections alone are still too many, it en
 		},
 	}
 	cmd.Flags().IntVar(&f.pid, "pid", 0, "observe this VM alone")
-	cmd.Flags().StringVar(&f.by, "by", outcome.GroupPID, "what the rows are: pid or mfa, the function that processes were spawned with")
+	cmd.Flags().StringVar(&f.by, "by", outcome.GroupPID, "make a row of each pid, or of each mfa, the function that processes were spawned with")
 	cmd.Flags().StringVar(&f.sort, "sort", top.Automatic.String(), "sort by "+strings.Join(top.ColumnNames(), ", ")+": auto is waiting while a queue grows, otherwise cpu")
-	cmd.Flags().StringVar(&f.filter, "filter", "", "only rows with this in them, or that match it as a regular expression")
-	cmd.Flags().IntVar(&f.limit, "limit", 0, fmt.Sprintf("print so many rows (0: %d in text, all with --json)", topRows))
+	cmd.Flags().StringVar(&f.filter, "filter", "", "show only rows that contain this text, or match it as a regular expression")
+	cmd.Flags().IntVar(&f.limit, "limit", 0, fmt.Sprintf("print at most this many rows (0: %d in text, all with --json)", topRows))
 	cmd.Flags().DurationVar(&f.window, "window", time.Second, "length of a window")
-	cmd.Flags().Float64Var(&f.rate, "rate", 0, "events a second that may be observed (0: as many as cost a tenth of a core)")
-	cmd.Flags().DurationVar(&f.duration, "for", 0, "print text, and end after so long, such as 30s (0: when interrupted, or after 10s without a terminal)")
+	cmd.Flags().Float64Var(&f.rate, "rate", 0, "limit of events a second (0: as many as cost a tenth of a core)")
+	cmd.Flags().DurationVar(&f.duration, "for", 0, "print text, and end after this long, such as 30s (default: when interrupted, or after 10s without a terminal)")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object a line for each window and row")
 	cmd.Flags().BoolVar(&f.wait, "wait", false, waitUsage)
+	f.symbols.register(cmd)
+	cmd.Flags().BoolVar(&f.sampled, "sampled", false, "observe no events: take samples of what the VMs do")
+	cmd.Flags().IntVar(&f.hz, "hz", sampled.DefaultRate, fmt.Sprintf("samples a second on each processor, 1 to %d", sampled.MaxRate))
 	return cmd
 }
 
-func (f topFlags) check(cmd *cobra.Command) error {
+func (f *topFlags) check(cmd *cobra.Command) error {
 	var err error
 	switch _, known := top.ColumnNamed(f.sort); {
 	case f.pid < 0 || f.pid == 0 && cmd.Flags().Changed("pid"):
 		err = fmt.Errorf("--pid %d: not a process id", f.pid)
 	case f.wait && f.pid != 0:
-		err = errors.New("--wait and --pid: a VM that is yet to start has no process id")
+		err = errors.New("--wait and --pid: a VM that has not started has no process id")
 	case !slices.Contains([]string{outcome.GroupPID, outcome.GroupMFA}, f.by):
 		err = fmt.Errorf("--by %s: use pid or mfa", f.by)
 	case !known:
@@ -97,26 +111,34 @@ func (f topFlags) check(cmd *cobra.Command) error {
 	case f.window < config.MinWindow || f.window > config.MaxWindow:
 		err = fmt.Errorf("--window %v: use %v to %v", f.window, config.MinWindow, config.MaxWindow)
 	case !(f.rate >= 0) || math.IsInf(f.rate, 1):
-		err = fmt.Errorf("--rate %v: not a number from 0 on", f.rate)
+		err = fmt.Errorf("--rate %v: want 0 or more", f.rate)
 	case f.duration < 0:
-		err = fmt.Errorf("--for %v: not in the future", f.duration)
+		err = fmt.Errorf("--for %v: want more than 0", f.duration)
+	case f.duration == 0 && cmd.Flags().Changed("for"):
+		err = errForNothing
+	case f.hz < 1 || f.hz > sampled.MaxRate:
+		err = fmt.Errorf("--hz %d: use 1 to %d", f.hz, sampled.MaxRate)
+	case f.sampled && (cmd.Flags().Changed("rate") || cmd.Flags().Changed("sort")):
+		err = errors.New("--sampled: it observes no events and has no columns to sort by: leave out --rate and --sort")
 	}
 	if err != nil {
 		return usageError(cmd, err)
 	}
-	return nil
+	return f.symbols.check(cmd)
 }
 
-// target returns which VMs are observed.
+// target returns the VMs to observe.
 func (f topFlags) target() vm.Target {
 	if f.pid != 0 {
-		return vm.Target{PID: f.pid}
+		return vm.Target{PID: f.pid, Symbols: f.symbols.store}
 	}
-	return config.Default().Target
+	target := config.Default().Target
+	target.Symbols = f.symbols.store
+	return target
 }
 
-// options returns what is the same however it is shown.
-func (f topFlags) options(progress func(outcome.Progress)) top.Options {
+// options returns the options that do not depend on the form of output.
+func (f topFlags) options(progress func(vmsource.Progress)) top.Options {
 	sort, _ := top.ColumnNamed(f.sort)
 	target := f.target()
 	return top.Options{
@@ -127,7 +149,7 @@ func (f topFlags) options(progress func(outcome.Progress)) top.Options {
 		Limit:     price.Limit{Rate: f.rate, Share: price.DefaultShare},
 		Processor: top.ProcessorOf,
 		Source: func(ctx context.Context, p outcome.Plan) (outcome.Source, error) {
-			return outcome.NewVMSource(ctx, outcome.VMConfig{Target: target, Plan: p, Progress: progress})
+			return vmsource.New(ctx, vmsource.Config{Target: target, Plan: p, Progress: progress})
 		},
 	}
 }
@@ -136,10 +158,11 @@ func runTop(ctx context.Context, f topFlags, out, log io.Writer) error {
 	ctx, stop := untilHangup(ctx)
 	defer stop()
 	if f.wait {
-		if there, err := awaitVM(ctx, f.target(), log); !there {
+		if there, err := awaitVM(ctx, f.target(), anyVM, log); !there {
 			return err
 		}
 	}
+	f.symbols.fetch(ctx, f.target(), log)
 	if f.duration == 0 && !f.json && atTerminal() {
 		return f.advise(viewTop(ctx, f))
 	}
@@ -150,7 +173,7 @@ func runTop(ctx context.Context, f topFlags, out, log io.Writer) error {
 	return f.advise(printTop(ctx, f, out, log))
 }
 
-// advise says what to do where there is nothing to observe.
+// advise adds advice to an error that there is nothing to observe.
 func (f topFlags) advise(err error) error {
 	if errors.Is(err, vm.ErrNone) && !errors.Is(err, vm.ErrHidden) {
 		return adviseNoVM(err, f.pid)
@@ -162,12 +185,18 @@ func (f topFlags) advise(err error) error {
 func viewTop(ctx context.Context, f topFlags) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGQUIT)
 	defer stop()
+	if f.sampled {
+		return viewSampled(ctx, f, nil)
+	}
 	v := top.NewView(nil)
 	attaching := newAttaching(os.Stderr, time.Now)
 	o := f.options(attaching.progress)
 	o.Noticed = v.Notify
 	t, err := top.Open(ctx, o)
 	attaching.end() // the table has the terminal from now on
+	if errors.Is(err, vm.ErrNoProbes) {
+		return viewSampled(ctx, f, err)
+	}
 	if err != nil {
 		return stopped(ctx, err, os.Stderr)
 	}
@@ -175,8 +204,22 @@ func viewTop(ctx context.Context, f topFlags) (err error) {
 	return adviseTerminal(v.Run(ctx, t), "--for")
 }
 
+// noticed returns a function that writes notices to the log, and with --json also as lines.
+func (f topFlags) noticed(lines *top.JSON, log io.Writer) func(outcome.Notice) {
+	return func(n outcome.Notice) {
+		at := monotonic.Wall(n.Time)
+		safetext.Fprintf(log, "%s %s\n", at.Local().Format("15:04:05.000"), n.Text)
+		if f.json {
+			_ = lines.Notice(at, n.Text) // writing the next table will fail too, and end the command
+		}
+	}
+}
+
 // printTop prints tables or lines.
 func printTop(ctx context.Context, f topFlags, out, log io.Writer) (err error) {
+	if f.sampled {
+		return printSampled(ctx, f, nil, out, log)
+	}
 	o := f.options(newAttaching(log, time.Now).progress)
 	lines := top.NewJSON(out, f.limit)
 	if f.json {
@@ -187,14 +230,11 @@ func printTop(ctx context.Context, f topFlags, out, log io.Writer) (err error) {
 		}
 		o.Tabled = top.NewText(out, f.limit).Table
 	}
-	o.Noticed = func(n outcome.Notice) {
-		at := monotonic.Wall(n.Time)
-		safetext.Fprintf(log, "%s %s\n", at.Local().Format("15:04:05.000"), n.Text)
-		if f.json {
-			_ = lines.Notice(at, n.Text) // what cannot be written ends the next table
-		}
-	}
+	o.Noticed = f.noticed(lines, log)
 	t, err := top.Open(ctx, o)
+	if errors.Is(err, vm.ErrNoProbes) {
+		return printSampled(ctx, f, err, out, log)
+	}
 	if err != nil {
 		return stopped(ctx, err, log)
 	}

@@ -21,10 +21,10 @@ import (
 	"github.com/beamscope/beamscope/internal/worst"
 )
 
-// traceFor is for how long instances are explained, where nothing is said.
+// traceFor is the default time for which instances are explained.
 const traceFor = 10 * time.Second
 
-// traceFlags say which instances are shown, and of what.
+// traceFlags select the instances to show, and their source.
 type traceFlags struct {
 	observe observeFlags
 	where   snapshotFlags
@@ -39,14 +39,14 @@ func newTraceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace [run.bsr|SNAPSHOT] [-c scope.yaml]",
 		Short: "Show where the time of slow spans went",
-		Long: `Shows the worst spans that were explained, each as a tree: where its time went,
+		Long: `Shows the worst explained spans, each as a tree: where its time went,
 process by process, and how certain that is; and where the time of all of them went.
 
-Of a recording that was made with explain, or a snapshot: by its path, its number in
-beamscope snapshots list or the beginning of its file's name. Without one it observes
-running Erlang VMs for 10s, or as long as --for says, and explains their spans, except where
-the scope file says explain: false of an outcome; without a scope file it finds spans by
-itself.`,
+It reads a recording that was made with explain, or a snapshot. Name a snapshot by its
+path, its number in beamscope snapshots list or the beginning of its file's name. Without
+a name it observes running Erlang VMs for 10s, or for the time of --for, and explains their
+spans, except for outcomes with explain: false in the scope file. Without a scope file it
+finds spans automatically.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(cmd, args); err != nil {
 				return err
@@ -64,12 +64,13 @@ itself.`,
 	cmd.Flags().StringVarP(&f.observe.config, "config", "c", "", "scope file that says what to observe, or where snapshots are; - is standard input")
 	cmd.Flags().IntVar(&f.observe.pid, "pid", 0, "observe this VM instead of the scope file's target")
 	cmd.Flags().BoolVar(&f.observe.wait, "wait", false, waitUsage)
-	cmd.Flags().DurationVar(&f.observe.duration, "for", traceFor, "observe for so long")
+	f.observe.symbols.register(cmd)
+	cmd.Flags().DurationVar(&f.observe.duration, "for", traceFor, "observe for this long")
 	cmd.Flags().BoolVar(&f.observe.json, "json", false, "print one JSON object a line for each span, and for each outcome and VM")
 	cmd.Flags().StringVar(&f.where.dir, "dir", "", "folder of the snapshots (default snapshots, or what the scope file says)")
 	cmd.Flags().StringVar(&f.outcome, "outcome", "", "show spans of this outcome alone")
 	cmd.Flags().Uint64Var(&f.id, "id", 0, "show the span with this id")
-	cmd.Flags().IntVarP(&f.count, "count", "n", 3, "show so many spans")
+	cmd.Flags().IntVarP(&f.count, "count", "n", 3, "how many spans to show")
 	cmd.Flags().BoolVar(&f.all, "all", false, "show also parts that are less than 1 % of a span")
 	return cmd
 }
@@ -78,38 +79,38 @@ func (f *traceFlags) check(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return usageError(cmd, fmt.Errorf("unexpected argument %q", args[1]))
 	}
-	for _, name := range []string{"pid", "for", "wait"} {
+	for _, name := range []string{"pid", "for", "wait", "symbols"} {
 		if len(args) > 0 && cmd.Flags().Changed(name) {
 			return usageError(cmd, fmt.Errorf("--%s has no meaning with a file: leave out --%s or %s", name, name, args[0]))
 		}
 	}
 	switch {
 	case len(args) == 0 && cmd.Flags().Changed("dir"):
-		return usageError(cmd, errors.New("--dir: it says where a snapshot is, and none is named"))
+		return usageError(cmd, errors.New("--dir: it is the folder of a snapshot: name the snapshot, or leave out --dir"))
 	case f.id == 0 && cmd.Flags().Changed("id"):
-		return usageError(cmd, errors.New("--id 0: not a number from 1 on"))
+		return usageError(cmd, errors.New("--id 0: want 1 or more"))
 	case f.count < 1:
-		return usageError(cmd, fmt.Errorf("-n %d: not a number from 1 on", f.count))
+		return usageError(cmd, fmt.Errorf("-n %d: want 1 or more", f.count))
 	case f.observe.duration == 0:
-		return usageError(cmd, errors.New("--for 0s: not in the future"))
+		return usageError(cmd, errors.New("--for 0s: want more than 0"))
 	}
 	return f.observe.check(cmd)
 }
 
-// keeper returns what keeps the instances that are wanted.
+// keeper returns a keeper of the wanted instances.
 func (f *traceFlags) keeper() *worst.Keeper {
 	return &worst.Keeper{N: f.count, Outcome: f.outcome, ID: f.id}
 }
 
-// path returns where a recording is, or a snapshot.
+// path returns the path of a recording or a snapshot.
 func (f *traceFlags) path(cmd *cobra.Command, name string) (string, error) {
 	if _, err := os.Stat(name); err == nil || filepath.Base(name) != name {
 		for _, flag := range []string{"dir", "config"} {
 			if cmd.Flags().Changed(flag) {
-				return "", usageError(cmd, fmt.Errorf("%s and --%s: it is a file, and not looked for in a folder", name, flag))
+				return "", usageError(cmd, fmt.Errorf("%s: it is the path of a file: leave out --%s", name, flag))
 			}
 		}
-		return name, nil // opening it says what is wrong, if anything is
+		return name, nil // opening it will report errors
 	}
 	f.where.config = f.observe.config
 	dir, err := f.where.folder(cmd.Context())
@@ -118,15 +119,21 @@ func (f *traceFlags) path(cmd *cobra.Command, name string) (string, error) {
 	}
 	path, err := snapshot.Find(dir, name)
 	if errors.Is(err, snapshot.ErrNotFound) && filepath.Ext(name) == ".bsr" && f.where == (snapshotFlags{}) {
-		return name, nil // likewise
+		return name, nil // opening it will report errors
 	}
 	if errors.Is(err, snapshot.ErrNotFound) && f.where.dir == "" {
-		return "", fmt.Errorf("there is no recording %s, and %w", name, err)
+		return "", noRecording(name, err)
 	}
 	return path, err
 }
 
-// recorded shows what a recording has. Where it is damaged, that is what was before.
+// noRecording returns the error for a name that belongs neither to a recording nor, according to
+// err, to a snapshot.
+func noRecording(name string, err error) error {
+	return fmt.Errorf("there is no recording %s, and %w", name, err)
+}
+
+// recorded shows the explanations in a recording, up to damage if there is any.
 func (f *traceFlags) recorded(ctx context.Context, path string, out, log io.Writer) error {
 	in, err := recording.Open(ctx, path)
 	if err != nil {
@@ -134,6 +141,7 @@ func (f *traceFlags) recorded(ctx context.Context, path string, out, log io.Writ
 	}
 	defer in.Close()
 	k, wall := f.keeper(), wallOf(in.Header)
+	var specs []outcome.Spec
 	for {
 		entry, err := in.Next()
 		if errors.Is(err, io.EOF) {
@@ -143,13 +151,16 @@ func (f *traceFlags) recorded(ctx context.Context, path string, out, log io.Writ
 			began(log, in.Header)
 			return errors.Join(f.print(out, log, k), fmt.Errorf("%s: %w", path, err))
 		}
-		if b, ok := entry.(*outcome.Batch); ok {
-			k.Add(b.Instances, wall)
+		switch e := entry.(type) {
+		case *recording.Config:
+			specs = append(specs, e.Plan.Specs...)
+		case *outcome.Batch:
+			k.Add(e.Instances, wall)
 		}
 	}
 	switch {
 	case !k.Explained():
-		return fmt.Errorf("%s: no span in it is explained: record with --explain, or write explain: true in the scope file, see docs/explain.md", path)
+		return fmt.Errorf("%s: %s, see docs/explain.md", path, unexplained(specs))
 	case len(k.Instances()) == 0:
 		return fmt.Errorf("%s: no explained span in it is %s", path, f.wanted())
 	}
@@ -157,7 +168,22 @@ func (f *traceFlags) recorded(ctx context.Context, path string, out, log io.Writ
 	return f.print(out, log, k)
 }
 
-// wanted says which spans are.
+// unexplained describes why none of the observed outcomes is explained, with advice.
+func unexplained(specs []outcome.Spec) string {
+	span := func(s outcome.Spec) bool { return s.Span != "" }
+	overTCP := func(s outcome.Spec) bool { return s.Wrapper != "" }
+	switch {
+	case slices.ContainsFunc(specs, func(s outcome.Spec) bool { return s.Explain }):
+		return "it explains no span, although explanations were on: they need a VM with probes or of a known build, and spans that end during the recording"
+	case slices.ContainsFunc(specs, span):
+		return "no span in it is explained: record them with --explain, or write explain: true in the scope file"
+	case slices.ContainsFunc(specs, overTCP):
+		return "its spans came over TCP, which does not say where their time went: only spans that programs in the kernel see can be explained"
+	}
+	return "it has no spans, and only spans are explained"
+}
+
+// wanted describes the wanted spans.
 func (f *traceFlags) wanted() string {
 	switch {
 	case f.outcome != "" && f.id != 0:
@@ -168,7 +194,7 @@ func (f *traceFlags) wanted() string {
 	return "of outcome " + f.outcome
 }
 
-// live observes, and shows what was explained meanwhile.
+// live observes, and shows the explanations.
 func (f *traceFlags) live(ctx context.Context, out, log io.Writer) error {
 	ctx, stop := untilHangup(ctx)
 	defer stop()
@@ -185,18 +211,18 @@ func (f *traceFlags) live(ctx context.Context, out, log io.Writer) error {
 	}
 	switch {
 	case ctx.Err() != nil && kept.to == 0:
-		return nil // it was stopped while it attached
+		return nil // stopped while attaching
 	case !k.Explained():
 		return kept.nothing(o.discover)
 	case len(k.Instances()) == 0:
-		return fmt.Errorf("no span that was explained is %s", f.wanted())
+		return fmt.Errorf("no explained span is %s", f.wanted())
 	}
 	return f.print(out, log, k)
 }
 
-// configured returns what is to be observed: all spans are explained of which the scope
-// file does not say otherwise, and nothing makes a snapshot. It returns an error where
-// what is wanted is not explained.
+// configured returns the configuration to observe. It explains all spans except those that the
+// scope file excludes, and makes no snapshots. It returns an error if the wanted spans are not
+// explained.
 func (f *traceFlags) configured(ctx context.Context) (config.Config, error) {
 	f.observe.explain = true
 	c, err := f.observe.load(ctx)
@@ -209,27 +235,27 @@ func (f *traceFlags) configured(ctx context.Context) (config.Config, error) {
 	return c, err
 }
 
-// checkExplained returns an error unless what is wanted is among the outcomes of the scope
-// file that are explained.
+// checkExplained returns an error unless the wanted outcome is among those that the scope file
+// explains.
 func (f *traceFlags) checkExplained(names []string) error {
 	switch {
 	case len(names) == 0:
-		return &config.Error{File: f.observe.config, Path: "outcomes", Text: "explain is false of all that are of spans: take it out of one"}
+		return &config.Error{File: f.observe.config, Path: "outcomes", Text: "every outcome of spans has explain: false: remove it from one"}
 	case f.outcome != "" && !slices.Contains(names, f.outcome):
-		return &config.Error{File: f.observe.config, Path: "outcomes." + f.outcome, Text: "nothing of it is explained: it has to be of spans, without explain: false"}
+		return &config.Error{File: f.observe.config, Path: "outcomes." + f.outcome, Text: "it cannot be explained: it has to be of spans, and without explain: false"}
 	}
 	return nil
 }
 
-// observation returns how it is observed.
+// observation returns the options of observing.
 func (f *traceFlags) observation(c config.Config, p printer) observation {
-	return observation{duration: f.observe.duration, wait: f.observe.wait, discover: f.observe.config == "", target: f.observe.named(c), printer: p}
+	return observation{duration: f.observe.duration, wait: f.observe.wait, discover: f.observe.config == "", explains: true, target: f.observe.named(c), printer: p, symbols: f.observe.symbols}
 }
 
-// print shows what is kept, and says in the log what is not.
+// print shows the kept instances, and logs the number of others.
 func (f *traceFlags) print(out, log io.Writer, k *worst.Keeper) error {
 	if n := k.Further(); n > 0 {
-		safetext.Fprintf(log, "totals are of the first %d outcomes and VMs: %d instances are in none\n", worst.MaxTotals, n)
+		safetext.Fprintf(log, "totals cover the first %d outcomes and VMs: %d instances are in none of them\n", worst.MaxTotals, n)
 	}
 	if f.observe.json {
 		j := export.NewJSON(out)

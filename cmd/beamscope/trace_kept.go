@@ -11,16 +11,16 @@ import (
 	"github.com/beamscope/beamscope/internal/worst"
 )
 
-// A keeping is a printer that keeps the worst instances of what it is to print. It notes
-// what it takes to say why there are none.
+// A keeping is a printer that keeps the worst instances to print. It also records the reasons for
+// having none.
 type keeping struct {
 	*worst.Keeper
 
-	from, to       int64              // of the windows that were observed, nanoseconds of CLOCK_MONOTONIC
-	started, ended uint64             // instances
-	vms            []outcome.VMStatus // when the observation was over
+	from, to       int64              // beginning and end of the observed windows, nanoseconds of CLOCK_MONOTONIC
+	started, ended uint64             // numbers of instances
+	vms            []outcome.VMStatus // status at the end of the observation
 	found          bool               // spans were discovered
-	whole          int                // windows that were observed as a whole
+	whole          int                // number of completely observed windows
 }
 
 // Frame implements printer.
@@ -42,14 +42,14 @@ func (k *keeping) Frame(f *scope.Frame) error {
 // Close implements printer.
 func (k *keeping) Close() error { return nil }
 
-// finish notes the state of the VMs when the observation is over, and how many windows were
-// observed as a whole.
+// finish records the state of the VMs at the end of the observation, and the number of completely
+// observed windows.
 func (k *keeping) finish(s session.Status, whole int) {
 	k.vms, k.found, k.whole = s.VMs, s.Spans, whole
 }
 
-// nothing returns the error that says why no span was explained. Where spans are
-// discovered, those before the discovery are not explained.
+// nothing returns the error that no span was explained, with the reason. With discovery, spans
+// before their discovery are not explained.
 func (k *keeping) nothing(discover bool) error {
 	took := time.Duration(k.to - k.from).Round(100 * time.Millisecond)
 	why := ""
@@ -68,12 +68,12 @@ func (k *keeping) nothing(discover bool) error {
 		why = fmt.Sprintf("none started in %v", took)
 	}
 	if discover {
-		why += ". New names of spans are looked for about once a second, and explained from then on; a scope file (-c) names them from the beginning"
+		why += ". beamscope looks for new names of spans about once a second, and explains these spans from then on; with a scope file (-c) it knows the names from the beginning"
 	}
 	return fmt.Errorf("no span was explained: %s", why)
 }
 
-// exited names the VMs where all that were observed have exited, and is empty otherwise.
+// exited names the observed VMs if all have exited, and returns "" otherwise.
 func (k *keeping) exited() string {
 	var names []string
 	for _, v := range k.vms {

@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -14,14 +17,14 @@ import (
 
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/recording"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
 	"github.com/beamscope/beamscope/internal/vmtest"
 	"github.com/beamscope/beamscope/internal/worst"
 )
 
-// Spans that are slow for a known reason are explained by it, with a scope file and
-// without.
+// Spans that are slow for a known reason have that explanation, with a scope file and without.
 func TestTraceLive(t *testing.T) {
 	vmtest.NeedEBPF(t)
 	beam := vmtest.Start(t, erlang.Options{})
@@ -47,8 +50,8 @@ func TestTraceLive(t *testing.T) {
 	}
 }
 
-// traced returns what is shown of what a VM does meanwhile, again and again until some of
-// it is explained.
+// traced returns the output of trace while load runs. It repeats that until something is
+// explained.
 func traced(t *testing.T, f traceFlags, load func()) string {
 	t.Helper()
 	c, err := f.configured(t.Context())
@@ -79,7 +82,7 @@ func traced(t *testing.T, f traceFlags, load func()) string {
 	return out.String()
 }
 
-// An enough printer calls done once there are some explained instances.
+// An enough printer calls done after some explained instances.
 type enough struct {
 	*keeping
 	done func()
@@ -94,8 +97,8 @@ func (e enough) Frame(f *scope.Frame) error {
 	return err
 }
 
-// A VM that exits before a span was explained is named, with the time for which it was
-// observed, whatever --for says.
+// If a VM exits before a span was explained, the error names the VM and the time for which it was
+// observed, whatever the value of --for.
 func TestTraceVMExits(t *testing.T) {
 	vmtest.NeedEBPF(t)
 	beam := vmtest.Start(t, erlang.Options{})
@@ -119,7 +122,7 @@ func TestTraceVMExits(t *testing.T) {
 	}
 }
 
-// Why no span was explained.
+// The error contains the reason why no span was explained.
 func TestNothingExplained(t *testing.T) {
 	running := outcome.VMStatus{VM: outcome.VM{PID: 7, Node: "a@b"}}
 	exited := running
@@ -133,7 +136,7 @@ func TestNothingExplained(t *testing.T) {
 		want         string
 	}{
 		{0, 0, false, 2, []outcome.VMStatus{running}, "none started in 2s"},
-		{0, 0, false, 1, []outcome.VMStatus{running}, "it ended before two whole windows were observed: let it run for some seconds"},
+		{0, 0, false, 1, []outcome.VMStatus{running}, "the observation ended before two whole windows were over: let it run for some seconds"},
 		{0, 0, true, 2, []outcome.VMStatus{running}, "spans were found, and it ended 2s after the observation began, before any of them was observed: let it run for some seconds"},
 		{3, 0, true, 2, []outcome.VMStatus{running, exited}, "3 started in 2s and none ended: give them more time with --for"},
 		{3, 2, true, 2, nil, "2 ended in 2s, and nothing was recorded of them"},
@@ -156,12 +159,12 @@ func TestNothingExplained(t *testing.T) {
 	}
 }
 
-// An awaited is a log that tells when something was written to it.
+// An awaited is a log that signals when a text was written to it.
 type awaited struct {
 	mu    sync.Mutex
 	text  string
 	want  string
-	found chan struct{} // is closed then
+	found chan struct{} // closed then
 }
 
 func newAwaited(want string) *awaited { return &awaited{want: want, found: make(chan struct{})} }
@@ -176,4 +179,93 @@ func (a *awaited) Write(p []byte) (int, error) {
 		close(a.found)
 	}
 	return len(p), nil
+}
+
+// trace explains the spans of the distribution's own VMs: a span waits for the process that it
+// calls.
+func TestTraceOfStockVM(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	file := filepath.Join(t.TempDir(), "scope.yaml")
+	if err := os.WriteFile(file, []byte("outcomes: {slow: {dmax: 10s}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, release := range vmtest.StockReleases() {
+		t.Run(strconv.Itoa(release), func(t *testing.T) {
+			beam := vmtest.StartOn(t, vmtest.Stock(t, release), erlang.Options{})
+			vmtest.Eval(t, beam, `Server = spawn(fun Loop() -> receive {From, Ref} -> truth:busy(30000000), From ! Ref, Loop() end end),
+				Call = fun() -> Ref = make_ref(), Server ! {self(), Ref}, receive Ref -> ok end end,
+				spawn(fun Loop() -> ok = beamscope:with_span(<<"slow">>, Call), Loop() end), ok`)
+			out, err := exec.CommandContext(t.Context(), "beamscope", "trace", "--pid", strconv.Itoa(beam.PID()), "-c", file, "--for", "5s", "-n", "1").CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			if want := `(?s)slow #.*waiting for <0\.\d+\.0>.*running of <0\.\d+\.0>`; !regexp.MustCompile(want).Match(out) {
+				t.Errorf("%s\nwant %q", out, want)
+			}
+		})
+	}
+}
+
+// If spans cannot be explained because no VM has probes or is a known build, trace ends at once and
+// suggests alternatives.
+func TestTraceWithoutProbes(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	file := filepath.Join(t.TempDir(), "scope.yaml")
+	if err := os.WriteFile(file, []byte("outcomes: {slow: {dmax: 10s}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	beam := vmtest.StartOn(t, vmtest.WithoutProbes(t), erlang.Options{})
+	vmtest.Eval(t, beam, `beamscope:with_span(<<"slow">>, fun() -> ok end)`)
+	for _, config := range []string{"", file} {
+		cmd := exec.CommandContext(t.Context(), "beamscope", "trace", "--pid", strconv.Itoa(beam.PID()), "--for", "1s")
+		if config != "" {
+			cmd.Args = append(cmd.Args, "-c", config)
+		}
+		out, err := cmd.CombinedOutput()
+		exit := (*exec.ExitError)(nil)
+		if !errors.As(err, &exit) || exit.ExitCode() != 1 {
+			t.Errorf("%v", err)
+		}
+		want := fmt.Sprintf(`^beamscope: spans of pid %d \(.*\) cannot be explained: .* `+"without probes.*`beamscope run` .*`beamscope top`.*\n$", beam.PID())
+		if !regexp.MustCompile(want).Match(out) {
+			t.Errorf("%q, want %q", out, want)
+		}
+	}
+}
+
+// For a recording without explanations the error gives advice, if there is any.
+func TestTraceUnexplainedRecording(t *testing.T) {
+	span := outcome.Spec{Name: "a", Span: "a", BinWidth: 1, Bins: 1}
+	explained := span
+	explained.Explain = true
+	overTCP := outcome.Spec{Name: "b", Wrapper: "b", BinWidth: 1, Bins: 1}
+	ofVM := outcome.Spec{Name: "gc", VM: outcome.Events{Builtin: "gc"}, BinWidth: 1, Bins: 1}
+	for name, test := range map[string]struct {
+		specs []outcome.Spec
+		want  string
+	}{
+		"spans":            {[]outcome.Spec{span, overTCP, ofVM}, "no span in it is explained: record them with --explain, or write explain: true in the scope file, see docs/explain.md"},
+		"to be explained":  {[]outcome.Spec{explained, ofVM}, "it explains no span, although explanations were on: they need a VM with probes or of a known build, and spans that end during the recording, see docs/explain.md"},
+		"over TCP":         {[]outcome.Spec{overTCP, ofVM}, "its spans came over TCP, which does not say where their time went: only spans that programs in the kernel see can be explained, see docs/explain.md"},
+		"none":             {[]outcome.Spec{ofVM}, "it has no spans, and only spans are explained, see docs/explain.md"},
+		"no configuration": {nil, "it has no spans, and only spans are explained, see docs/explain.md"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "x.bsr")
+			w, err := recording.Create(path, false, recording.Header{Time: time.Now()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if test.specs != nil {
+				err = w.Config(&recording.Config{Plan: outcome.Plan{Window: time.Second, Specs: test.specs}})
+			}
+			if err := errors.Join(err, w.Close()); err != nil {
+				t.Fatal(err)
+			}
+			f := traceFlags{count: 1}
+			if err := f.recorded(t.Context(), path, io.Discard, io.Discard); err == nil || err.Error() != path+": "+test.want {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+		})
+	}
 }

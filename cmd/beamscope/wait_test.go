@@ -60,7 +60,7 @@ func TestWait(t *testing.T) {
 				t.Fatalf("%v: %s", err, stderr.String())
 			}
 			if text := stderr.String(); !strings.Contains(text, "observing pid") || strings.Contains(text, "was seen") {
-				t.Errorf("it says\n%s", text)
+				t.Errorf("it prints\n%s", text)
 			}
 			if command == "run --headless" && !strings.Contains(stdout.String(), "totals") {
 				t.Errorf("it prints\n%s", stdout.String())
@@ -69,7 +69,59 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// A signal ends the wait, and that is no failure.
+// If only spans are wanted, --wait also waits for a VM without probes, until that records spans.
+// Those are observed from then on.
+func TestWaitForRing(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	otp := vmtest.WithoutProbes(t)
+	var stdout, stderr lockedBuffer
+	cmd := exec.Command("beamscope", "run", "--headless", "-c", "-", "--wait", "--for", "2s")
+	cmd.Stdin = strings.NewReader(fmt.Sprintf("target: {exe: %s}\nwindow: 200ms\noutcomes: {worker_1: {}}\n", otp.Emulator()))
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	await(t, "that it waits", func() bool {
+		return strings.Contains(stderr.String(), "waiting for "+otp.Emulator()+" to start\n")
+	})
+	vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Ring, Main: []string{"mm1k", "rate=400", "loops=0", "delay=1"}})
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, stderr.String())
+	}
+	if text := stderr.String(); !strings.Contains(text, "reading the spans of pid") || strings.Contains(text, "was seen") {
+		t.Errorf("it prints\n%s", text)
+	}
+	if !strings.Contains(stdout.String(), "totals") {
+		t.Errorf("it prints\n%s", stdout.String())
+	}
+}
+
+// If nothing is wanted that needs probes, --wait also waits for a VM without probes.
+func TestWaitForThreads(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	otp := vmtest.WithoutProbes(t)
+	var stdout, stderr lockedBuffer
+	cmd := exec.Command("beamscope", "run", "--headless", "-c", "-", "--wait", "--for", "2s")
+	cmd.Stdin = strings.NewReader(fmt.Sprintf("target: {exe: %s}\nwindow: 200ms\noutcomes: {waits: {vm: os-wait}}\n", otp.Emulator()))
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	await(t, "that it waits", func() bool {
+		return strings.Contains(stderr.String(), "waiting for "+otp.Emulator()+" to start\n")
+	})
+	vmtest.StartOn(t, otp, erlang.Options{Main: []string{"mm1k", "rate=400", "loops=0", "delay=1"}})
+	await(t, "the end, or that it refuses the VM", func() bool {
+		return strings.Contains(stdout.String(), "totals") || strings.Contains(stderr.String(), "built without probes")
+	})
+	if text := stderr.String(); !strings.Contains(text, "observing pid") || strings.Contains(text, "was seen") {
+		t.Errorf("it prints\n%s", text)
+	}
+}
+
+// A signal ends the wait with exit status success.
 func TestWaitEnds(t *testing.T) {
 	var stderr lockedBuffer
 	cmd := exec.Command("beamscope", "run", "-c", "-", "--wait", "--headless")

@@ -13,7 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// The commands eval, fmt and draw, which need no VM.
+// The commands eval, fmt and draw, which need no VM, work as specified.
 func TestWhatIf(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:  "testdata/whatif",
@@ -21,7 +21,7 @@ func TestWhatIf(t *testing.T) {
 	})
 }
 
-// An answer is the whole of eval --json, as the design has it.
+// An answer is the complete format of eval --json as designed.
 type answer struct {
 	Probes map[string]struct {
 		Failure   span             `json:"failure"`
@@ -35,7 +35,7 @@ type answer struct {
 			Slack  *marginAnswer `json:"slack"`
 			Hazard *marginAnswer `json:"hazard"`
 		} `json:"qta"`
-	} `json:"probes"`
+	} `json:"outcomes"`
 }
 
 type span struct {
@@ -60,7 +60,7 @@ type marginAnswer struct {
 	Probability float64  `json:"probability"`
 }
 
-// strictly decodes standard output, which has to be one object of an answer.
+// strictly decodes standard output, which must be a single object in the format of an answer.
 func strictly(ts *testscript.TestScript) answer {
 	var a answer
 	d := json.NewDecoder(strings.NewReader(ts.ReadFile("stdout")))
@@ -72,9 +72,9 @@ func strictly(ts *testscript.TestScript) answer {
 	return a
 }
 
-// bounds is the command "bounds PROBE FIGURE LO EXACT HI" on the answer in standard
-// output, in seconds: the figure (failure, mean, sd, q:P or t:SECONDS) has the bounds
-// LO and HI, worked out by hand, up to rounding, and they contain EXACT.
+// bounds is the command "bounds PROBE FIGURE LO EXACT HI", which checks the answer in standard
+// output in seconds. The figure (failure, mean, sd, q:P or t:SECONDS) must have the bounds LO and
+// HI, worked out by hand, up to rounding, and the bounds must contain EXACT.
 func bounds(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 5 {
 		ts.Fatalf("usage: bounds PROBE FIGURE LO EXACT HI")
@@ -161,7 +161,8 @@ func qta(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// status is the command "status N PROGRAM ARGS…": the program exits with status N.
+// status is the command "status N PROGRAM ARGS…", which checks that the program exits with status
+// N.
 func status(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: status N PROGRAM ARGS…")

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -6,30 +8,29 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// An accuracy says how many messages of which the sender is certain are found to be
-// sent by it when that is inferred.
+// An accuracy compares inferred senders with the certain senders of the same messages.
 type accuracy struct {
-	messages  int // of which the sender is certain
-	right     int // that are inferred to be what they are
-	wrong     int // that are inferred to be another message
+	messages  int // with a certain sender
+	right     int // with the right inferred sender
+	wrong     int // with a wrong inferred sender
 	ambiguous int
-	none      int // of which nothing is inferred
+	none      int // without an inferred sender
 }
 
-// precision returns the share of what is inferred that is right.
+// precision returns the share of inferred senders that are right.
 func (a accuracy) precision() float64 { return float64(a.right) / float64(max(1, a.right+a.wrong)) }
 
-// recall returns the share of all messages that are inferred rightly.
+// recall returns the share of all messages with the right inferred sender.
 func (a accuracy) recall() float64 { return float64(a.right) / float64(max(1, a.messages)) }
 
-// A receipt is a message that was received: a process takes one at a time.
+// A receipt is the receipt of a message: a process takes one message at a time.
 type receipt struct {
 	by trace.PID
 	at int64
 }
 
-// compare says how good inferred edges are, by others of the same messages of which the
-// exact ones are true.
+// compare returns the accuracy of inferred edges. It compares them with the exact edges of the same
+// messages.
 func compare(truth, inferred iter.Seq[trace.Link]) accuracy {
 	found := make(map[receipt]trace.Link)
 	for l := range inferred {

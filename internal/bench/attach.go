@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -8,6 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/beamscope/beamscope/internal/vmsource"
+
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/monotonic"
@@ -15,17 +19,17 @@ import (
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
-// attachedTogether are how many outcomes are attached to at a time.
+// attachedTogether lists the numbers of outcomes to attach at a time.
 var attachedTogether = []int{1, 5, 10, len(dtrace.Builtins())}
 
-// benchAttach measures how long it takes to attach to so many built-in outcomes of one VM,
-// and to detach. Most of the time is that of the kernel's verifier.
+// benchAttach measures the time to attach to these numbers of built-in outcomes of one VM, and to
+// detach. The kernel's verifier takes most of the time.
 func benchAttach(ctx context.Context, rounds int) error {
 	otp, err := erlang.FindOTP(ctx)
 	if err != nil {
 		return err
 	}
-	beam, err := erlang.StartVM(ctx, otp, erlang.Options{})
+	beam, err := erlang.StartVM(ctx, otp, erlang.Options{Carrier: erlang.Probes})
 	if err != nil {
 		return err
 	}
@@ -54,11 +58,11 @@ func benchAttach(ctx context.Context, rounds int) error {
 	return w.Flush()
 }
 
-// An attachTime is how long it took to attach, and to detach. processor is how much
-// processor time attaching took, the kernel's verifier included: unlike the other two it
-// does not depend on what the machine does besides.
+// An attachTime contains the elapsed times to attach and to detach. processor is the processor time
+// to attach, including the kernel's verifier: unlike the other two, it does not depend on the load
+// of the machine.
 type attachTime struct {
-	programs                  int // that were loaded
+	programs                  int // loaded programs
 	attach, processor, detach time.Duration
 }
 
@@ -70,9 +74,9 @@ func timeAttach(ctx context.Context, pid int, specs []outcome.Spec) (t attachTim
 		return attachTime{}, err
 	}
 	plan.From = monotonic.Now()
-	source, err := outcome.NewVMSource(ctx, outcome.VMConfig{
+	source, err := vmsource.New(ctx, vmsource.Config{
 		Target: vm.Target{PID: pid}, Plan: plan,
-		Progress: func(p outcome.Progress) { t.programs = p.All },
+		Progress: func(p vmsource.Progress) { t.programs = p.All },
 	})
 	if err != nil {
 		return attachTime{}, err

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -10,25 +12,27 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/beamscope/beamscope/internal/vmsource"
+
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
-// An eventLoad is something to do in an Erlang VM, and to be done several times.
+// An eventLoad is a load in an Erlang VM that can be repeated.
 type eventLoad struct {
 	name string
-	tc   string // arguments of timer:tc/3, with %d for how many times
+	tc   string // arguments of timer:tc/3, with %d for the number of repetitions
 }
 
-// scenario is a load that the module vm_events has.
+// scenario returns a load of the module vm_events.
 func scenario(name string) eventLoad {
 	return eventLoad{name, "[vm_events, run, [" + name + ", %d]]"}
 }
 
-// builtinLoads are loads whose events are nearly all those of an outcome. Ports are
-// busy too seldom for that.
+// builtinLoads are loads whose events nearly all belong to one outcome. There is none for busy
+// ports, which are too rare.
 var builtinLoads = map[string]eventLoad{
 	"gc":        scenario("minor_gcs"),
 	"gc-minor":  scenario("minor_gcs"),
@@ -47,28 +51,19 @@ var builtinLoads = map[string]eventLoad{
 
 // A sample is one observation of a load.
 type sample struct {
-	ns     float64 // that each time of the load took
+	ns     float64 // for each repetition of the load
 	events float64 // in each
 	seen   seen
 }
 
-// benchBuiltins measures what an event of each built-in outcome costs: what a load
-// takes longer while it is observed, by the events in it. One scheduler runs it, for
-// what two take depends on which of them is asleep.
+// benchBuiltins measures the cost of an event of each built-in outcome: the additional time of a
+// load while the outcome is observed, divided by the number of its events.
 func benchBuiltins(ctx context.Context, rounds int) error {
-	otp, err := erlang.FindOTP(ctx)
-	if err != nil {
-		return err
-	}
-	beam, err := erlang.StartVM(ctx, otp, erlang.Options{Args: []string{"+S", "1:1"}})
+	beam, v, err := startOneScheduler(ctx)
 	if err != nil {
 		return err
 	}
 	defer beam.Stop()
-	vms, _, err := vm.Find(ctx, vm.Target{PID: beam.PID()})
-	if err != nil {
-		return err
-	}
 	bare, observed := make(map[string][]sample), make(map[string][]sample)
 	for round := range rounds {
 		for _, b := range dtrace.Builtins() {
@@ -84,7 +79,7 @@ func benchBuiltins(ctx context.Context, rounds int) error {
 				attach
 				results map[string][]sample
 			}{{attachNothing, bare}, {attachBuiltins(b), observed}} {
-				s, err := measureBuiltin(ctx, beam, vms[0], m.attach, load, times)
+				s, err := measure(ctx, beam, v, m.attach, load, times, loadEvents)
 				if err != nil {
 					return fmt.Errorf("%s: %w", b.Name, err)
 				}
@@ -96,12 +91,12 @@ func benchBuiltins(ctx context.Context, rounds int) error {
 	return reportBuiltins(bare, observed, rounds)
 }
 
-// attachBuiltins observes built-in outcomes, on the scales that they have.
+// attachBuiltins observes built-in outcomes on their default scales.
 func attachBuiltins(builtins ...dtrace.Builtin) attach {
-	return attachBeamscope(outcome.VMConfig{Plan: planOf(builtinSpecs(builtins...)...)})
+	return attachBeamscope(vmsource.Config{Plan: planOf(builtinSpecs(builtins...)...)})
 }
 
-// builtinSpecs returns built-in outcomes on the scales that they have.
+// builtinSpecs returns built-in outcomes on their default scales.
 func builtinSpecs(builtins ...dtrace.Builtin) []outcome.Spec {
 	var specs []outcome.Spec
 	for _, b := range builtins {
@@ -115,7 +110,7 @@ func builtinSpecs(builtins ...dtrace.Builtin) []outcome.Spec {
 	return specs
 }
 
-// timesOf returns how often the load has to be done to take a tenth of a second.
+// timesOf returns the number of repetitions for which the load takes a tenth of a second.
 func timesOf(ctx context.Context, beam *erlang.VM, load eventLoad) (int, error) {
 	const few, wanted = 1000, 100e6
 	ns, err := loadEvents(ctx, beam, load, few)
@@ -125,7 +120,9 @@ func timesOf(ctx context.Context, beam *erlang.VM, load eventLoad) (int, error) 
 	return max(few, int(wanted/ns)), nil
 }
 
-func measureBuiltin(ctx context.Context, beam *erlang.VM, v vm.VM, attach attach, load eventLoad, times int) (sample, error) {
+// measure runs a load some times while it is observed. do runs it and returns the nanoseconds for
+// each repetition.
+func measure(ctx context.Context, beam *erlang.VM, v vm.VM, attach attach, load eventLoad, times int, do meter) (sample, error) {
 	before := times / 10
 	detach, err := attach(ctx, v, func() error {
 		_, err := loadEvents(ctx, beam, load, before)
@@ -134,14 +131,17 @@ func measureBuiltin(ctx context.Context, beam *erlang.VM, v vm.VM, attach attach
 	if err != nil {
 		return sample{}, err
 	}
-	ns, err := loadEvents(ctx, beam, load, times)
+	ns, err := do(ctx, beam, load, times)
 	seen, derr := detach()
 	return sample{ns: ns, events: seen.events / float64(before+times), seen: seen}, errors.Join(err, derr)
 }
 
+// A meter runs a load some times, and returns the nanoseconds for each repetition.
+type meter func(ctx context.Context, beam *erlang.VM, load eventLoad, times int) (float64, error)
+
 var microseconds = regexp.MustCompile(`^\{(\d+),`)
 
-// loadEvents has the VM do a load some times, and returns the nanoseconds for one.
+// loadEvents is a [meter] that uses the clock of the VM.
 func loadEvents(ctx context.Context, beam *erlang.VM, load eventLoad, times int) (float64, error) {
 	result, err := beam.Call(ctx, "timer", "tc", fmt.Sprintf(load.tc, times))
 	if err != nil {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -8,6 +10,8 @@ import (
 	"os"
 	"text/tabwriter"
 	"time"
+
+	"github.com/beamscope/beamscope/internal/vmsource"
 
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/erlang"
@@ -20,11 +24,11 @@ import (
 type crowdLoad struct {
 	name     string
 	prepare  string // argument of vm_load:crowd/1, "" for none
-	function string // of vm_load, that takes about so long
+	function string // of vm_load, with its approximate duration
 	args     func(length time.Duration) string
 }
 
-// crowdLoads are many processes one after the other, and many at a time.
+// crowdLoads are loads of many processes, one after the other or at a time.
 var crowdLoads = []crowdLoad{
 	{"1,900 short-lived processes a second", "", "short_receivers", func(length time.Duration) string {
 		const each, pause = 19, 10 // milliseconds
@@ -35,10 +39,10 @@ var crowdLoads = []crowdLoad{
 	}},
 }
 
-// crowdOutcomes are those that follow messages by their receivers.
+// crowdOutcomes are the outcomes that follow messages by their receivers.
 var crowdOutcomes = []string{"hop", "mailbox", "message"}
 
-// benchCrowds observes many receivers, and tells how much of what they do is counted.
+// benchCrowds observes many receivers, and reports the share of their events that is counted.
 func benchCrowds(ctx context.Context, length time.Duration) error {
 	otp, err := erlang.FindOTP(ctx)
 	if err != nil {
@@ -65,16 +69,16 @@ func benchCrowds(ctx context.Context, length time.Duration) error {
 	return nil
 }
 
-// crowdSeen is what was observed of a crowd.
+// crowdSeen contains the observations of a crowd.
 type crowdSeen struct {
 	took     time.Duration
 	windows  int
 	outcomes []outcome.Counts // sums, in the order of crowdOutcomes
-	crowded  []int            // windows in which something found no room, likewise
+	crowded  []int            // windows with dropped events for lack of room, in the same order
 }
 
 func observeCrowd(ctx context.Context, otp erlang.OTP, load crowdLoad, length time.Duration) (seen crowdSeen, err error) {
-	beam, err := erlang.StartVM(ctx, otp, erlang.Options{})
+	beam, err := erlang.StartVM(ctx, otp, erlang.Options{Carrier: erlang.Probes})
 	if err != nil {
 		return seen, err
 	}
@@ -93,7 +97,7 @@ func observeCrowd(ctx context.Context, otp erlang.OTP, load crowdLoad, length ti
 		builtins = append(builtins, b)
 	}
 	plan := outcome.Plan{From: monotonic.Now() + int64(time.Second), Window: time.Second, Specs: builtinSpecs(builtins...)}
-	source, err := outcome.NewVMSource(ctx, outcome.VMConfig{Target: vm.Target{PID: beam.PID()}, Plan: plan})
+	source, err := vmsource.New(ctx, vmsource.Config{Target: vm.Target{PID: beam.PID()}, Plan: plan})
 	if err != nil {
 		return seen, err
 	}
@@ -110,8 +114,8 @@ func observeCrowd(ctx context.Context, otp erlang.OTP, load crowdLoad, length ti
 	return seen, err
 }
 
-// collect adds up windows until the load is done.
-func (s *crowdSeen) collect(ctx context.Context, source *outcome.VMSource, plan outcome.Plan, done <-chan error) error {
+// collect adds up windows until the load has ended.
+func (s *crowdSeen) collect(ctx context.Context, source *vmsource.Source, plan outcome.Plan, done <-chan error) error {
 	end := int64(math.MaxInt64)
 	for n := uint64(0); ; n++ {
 		w := plan.At(n)

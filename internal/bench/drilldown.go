@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -9,6 +11,8 @@ import (
 	"strconv"
 	"text/tabwriter"
 	"time"
+
+	"github.com/beamscope/beamscope/internal/vmsource"
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/erlang"
@@ -22,8 +26,8 @@ type flow struct {
 	vm    vm.VM
 	spans []string
 
-	// run has it do as much as it can for some time, with tokens of seq_trace or
-	// without, and returns how many messages went through it, and in what time.
+	// run drives the flow as fast as possible for some time, with or without tokens of seq_trace.
+	// It returns the number of messages and the elapsed time.
 	run func(ctx context.Context, d time.Duration, tokens bool) (messages, seconds float64, err error)
 }
 
@@ -32,10 +36,10 @@ type drillMethod struct {
 	name    string
 	observe bool // its spans
 	explain bool // the worst of them
-	tokens  bool // have the wrapper set tokens of seq_trace
+	tokens  bool // the wrapper sets tokens of seq_trace
 }
 
-// drillMethods are the ways to observe a flow. The first is what others are compared to.
+// drillMethods are the ways to observe a flow. The others are compared with the first.
 func drillMethods() []drillMethod {
 	return []drillMethod{
 		{name: "nobody attached"},
@@ -57,10 +61,10 @@ func (m drillMethod) attach(f flow) attach {
 		}
 		specs = append(specs, spec)
 	}
-	return attachBeamscope(outcome.VMConfig{Plan: planOf(specs...)})
+	return attachBeamscope(vmsource.Config{Plan: planOf(specs...)})
 }
 
-// benchDrilldown measures what drill-down takes of the throughput of systems.
+// benchDrilldown measures by how much drill-down reduces the throughput of systems.
 func benchDrilldown(ctx context.Context, rounds int, length time.Duration) (err error) {
 	synthetic, stop, err := startSynthetic(ctx)
 	if err != nil {
@@ -93,20 +97,20 @@ func benchDrilldown(ctx context.Context, rounds int, length time.Duration) (err 
 	return reportDrilldown(flows, results, rounds, length)
 }
 
-// A system is a synthetic one, in a VM that is ours.
+// A system is a synthetic system in a VM that the benchmark started.
 type system struct {
 	*erlang.VM
 	found vm.VM
 }
 
-// startSynthetic starts a VM of one scheduler, for what two take depends on which of
-// them is asleep.
+// startSynthetic starts a VM with one scheduler: the time of a load with two schedulers depends on
+// which of them is asleep.
 func startSynthetic(ctx context.Context) (system, func() error, error) {
 	otp, err := erlang.FindOTP(ctx)
 	if err != nil {
 		return system{}, nil, err
 	}
-	beam, err := erlang.StartVM(ctx, otp, erlang.Options{Args: []string{"+S", "1:1"}})
+	beam, err := erlang.StartVM(ctx, otp, erlang.Options{Carrier: erlang.Probes, Args: []string{"+S", "1:1"}})
 	if err != nil {
 		return system{}, nil, err
 	}
@@ -117,8 +121,8 @@ func startSynthetic(ctx context.Context) (system, func() error, error) {
 	return system{beam, vms[0]}, beam.Stop, nil
 }
 
-// mm1kFlows are queues whose workers have nothing to do, so that what observing takes
-// is seen best, and some whose workers have to do some tens of microseconds.
+// mm1kFlows are queues of two kinds. In one kind the workers have nothing to do, which shows the
+// cost of observing best. In the other they work for some tens of microseconds.
 func mm1kFlows(s system) []flow {
 	flows := []flow{{name: "M/M/1/K, no work"}, {name: "M/M/1/K, 20000 loops of work at each"}}
 	for i, loops := range []int{0, 20000} {
@@ -145,7 +149,7 @@ var (
 	rabbitMessages = regexp.MustCompile(`(\d+) messages in`)
 )
 
-// rabbitFlow is a server with nothing that is slow in it, of which all is in its VM.
+// rabbitFlow is a server without slow parts. All of its load runs in its VM.
 func rabbitFlow(v vm.VM) flow {
 	return flow{
 		name:  "RabbitMQ",
@@ -168,7 +172,7 @@ func rabbitFlow(v vm.VM) flow {
 // rabbitSpans are the names of the spans within a server.
 func rabbitSpans() []string { return []string{"publish", "delivery"} }
 
-// number returns what an expression matches in brackets.
+// number returns the number that an expression matches in brackets.
 func number(text string, in *regexp.Regexp) (float64, error) {
 	found := in.FindStringSubmatch(text)
 	if found == nil {
@@ -178,7 +182,7 @@ func number(text string, in *regexp.Regexp) (float64, error) {
 }
 
 func measureFlow(ctx context.Context, f flow, m drillMethod, length time.Duration) (delivery, error) {
-	var all float64 // messages while it was observed
+	var all float64 // messages during the observation
 	detach, err := m.attach(f)(ctx, f.vm, func() error {
 		messages, _, err := f.run(ctx, length/4, m.tokens)
 		all = messages
@@ -208,8 +212,8 @@ func measureFlow(ctx context.Context, f flow, m drillMethod, length time.Duratio
 	return d, err
 }
 
-// countRecords returns how many events are recorded for each message, and the share of
-// those that are overwritten before they are read.
+// countRecords returns the number of recorded events for each message, and the share of events that
+// are overwritten before they are read.
 func countRecords(ctx context.Context, f flow, tokens bool, length time.Duration) (each, lost float64, err error) {
 	var messages, kept, overwritten float64
 	err = listen(ctx, f.vm, f.spans, func(events []bpf.Event, missing bpf.Loss) {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -22,11 +24,11 @@ type chatter struct {
 	name    string
 	spans   []string
 	module  string
-	options string // as an Erlang map has them
+	options string // in the syntax of an Erlang map
 }
 
-// chatters are those with which it is measured how good inferred edges are. They are busy
-// enough for queues.
+// chatters are the systems for measuring the accuracy of inferred edges. They are busy enough for
+// queues.
 func chatters() []chatter {
 	return []chatter{
 		{"M/M/1/K", []string{"probe"}, "mm1k", "rate => 600, loops => auto, seq_trace => true"},
@@ -34,8 +36,8 @@ func chatters() []chatter {
 	}
 }
 
-// A rabbitScenario is one of the spans of RabbitMQ, with so many messages a second; 0 is
-// as many as it can.
+// A rabbitScenario is one of the spans of RabbitMQ, with a number of messages a second. 0 means as
+// many as possible.
 type rabbitScenario struct {
 	name string
 	rate int
@@ -45,7 +47,7 @@ func rabbitScenarios() []rabbitScenario {
 	return []rabbitScenario{{"plain", 1000}, {"slow-consumer", 200}, {"disk", 0}}
 }
 
-// benchEdges measures how many messages are inferred to be what they are.
+// benchEdges measures how many messages get the right inferred sender.
 func benchEdges(ctx context.Context, length time.Duration) error {
 	otp, err := erlang.FindOTP(ctx)
 	if err != nil {
@@ -72,9 +74,9 @@ func benchEdges(ctx context.Context, length time.Duration) error {
 	return w.Flush()
 }
 
-// listen has the system run for some time in a VM of this OTP.
+// listen runs the system for some time in a VM of this OTP.
 func (s chatter) listen(ctx context.Context, otp erlang.OTP, length time.Duration) (_ *chat, err error) {
-	beam, err := erlang.StartVM(ctx, otp, erlang.Options{})
+	beam, err := erlang.StartVM(ctx, otp, erlang.Options{Carrier: erlang.Probes})
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +93,7 @@ func (s chatter) listen(ctx context.Context, otp erlang.OTP, length time.Duratio
 	})
 }
 
-// listenToRabbitMQ has a server do all that it can be made to.
+// listenToRabbitMQ records a server under all kinds of load.
 func listenToRabbitMQ(ctx context.Context, length time.Duration, report func(string, *chat)) (err error) {
 	v, stop, err := startRabbitMQ(ctx)
 	if err != nil {
@@ -112,8 +114,8 @@ func listenToRabbitMQ(ctx context.Context, length time.Duration, report func(str
 	return nil
 }
 
-// A chat is what was recorded of the processes that take part in spans: once with the
-// tokens of messages, once without.
+// A chat contains the records of the processes that take part in spans: once with the tokens of
+// messages, and once without.
 type chat struct {
 	vm        int
 	told      explain.Log
@@ -126,7 +128,7 @@ func newChat(v vm.VM) *chat {
 	return &chat{vm: v.PID(), overheard: explain.Log{IgnoreTokens: true}}
 }
 
-// hear keeps what was recorded, and what is missing.
+// hear keeps the records, and what is missing in them.
 func (c *chat) hear(events []bpf.Event, missing bpf.Loss) {
 	c.told.Add(events, missing)
 	c.overheard.Add(events, missing)
@@ -134,15 +136,15 @@ func (c *chat) hear(events []bpf.Event, missing bpf.Loss) {
 	c.lost += missing.Events
 }
 
-// accuracy returns how many of the messages with tokens are inferred to be what they
-// are.
+// accuracy compares the inferred senders of messages with their tokens.
 func (c *chat) accuracy() accuracy { return compare(c.told.Edges(c.vm), c.overheard.Edges(c.vm)) }
 
-// listenPeriod is how often events are read: there is room for those of a longer time.
+// listenPeriod is the interval between reads of events. The buffer has room for the events of a
+// longer time.
 const listenPeriod = 20 * time.Millisecond
 
-// listen passes on what is recorded of the processes that take part in spans while a load
-// runs, and what is missing.
+// listen passes on the records of the processes that take part in spans while a load runs, and what
+// is missing in them.
 func listen(ctx context.Context, v vm.VM, spans []string, hear func(events []bpf.Event, missing bpf.Loss), load func() error) (err error) {
 	const window = int64(time.Second)
 	opts := bpf.Options{Window: window, Start: monotonic.Now()}
@@ -169,7 +171,7 @@ func listen(ctx context.Context, v vm.VM, spans []string, hear func(events []bpf
 	for n := uint64(0); ; {
 		select {
 		case err := <-done:
-			time.Sleep(listenPeriod) // the last ones are told a moment later
+			time.Sleep(listenPeriod) // the last events arrive a moment later
 			return errors.Join(err, read(c, hear))
 		case <-time.After(listenPeriod):
 		}
@@ -191,7 +193,7 @@ func read(c *bpf.Collector, hear func([]bpf.Event, bpf.Loss)) error {
 	return err
 }
 
-// end ends window n, of which the counts are not wanted.
+// end ends window n and ignores its counts.
 func end(c *bpf.Collector, n uint64, to int64) error {
 	if _, err := c.Sweep(to); err != nil {
 		return err
@@ -200,7 +202,7 @@ func end(c *bpf.Collector, n uint64, to int64) error {
 	return err
 }
 
-// targetOf returns what to attach to in order to observe a VM.
+// targetOf returns the target for observing a VM.
 func targetOf(ctx context.Context, v vm.VM) (bpf.Target, error) {
 	image, err := v.Image()
 	if err != nil {

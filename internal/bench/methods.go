@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -8,10 +10,13 @@ import (
 	"io"
 	"math"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/beamscope/beamscope/internal/vmsource"
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/monotonic"
@@ -27,22 +32,23 @@ type method struct {
 	attach
 }
 
-// An attach attaches to the VM, and returns when it observes as it will go on to, with
-// a function that ends it; load has the VM do some of what is observed.
+// An attach attaches to the VM, and returns when the observation is in its steady state. It returns
+// a function that ends the observation. load makes the VM produce some observed events.
 type attach func(ctx context.Context, v vm.VM, load func() error) (detach, error)
 
-// A detach ends an observation. It returns what was seen, where that is counted.
+// A detach ends an observation. It returns the counts, if the method counts.
 type detach func() (seen, error)
 
-// seen is what was observed between attaching and detaching.
+// seen contains the counts between attaching and detaching.
 type seen struct {
 	events    float64       // of probes
 	instances uint64        // of outcomes
 	lost      uint64        // of them
-	perEvent  time.Duration // what beamscope says that an event costs; 0 where it does not
+	lossy     uint64        // counts of a window and VM with a loss
+	perEvent  time.Duration // beamscope's own figure for the cost of an event, 0 if it has none
 }
 
-// uncounted is the detach of what does not count.
+// uncounted is the detach of methods that do not count.
 func uncounted(end func() error) detach {
 	return func() (seen, error) { return seen{}, end() }
 }
@@ -76,14 +82,14 @@ func spanSite(v vm.VM) (usdt.Site, error) {
 
 func probeName() string { return fmt.Sprintf("user_trace__n%d", bpf.Label(spanName)) }
 
-// attachBeamscope attaches as `beamscope run` does, and reads windows as it does.
-// It returns after the first window with events, in which the programs are measured, or
-// where there are none.
-func attachBeamscope(cfg outcome.VMConfig) attach {
+// attachBeamscope attaches and reads windows as `beamscope run` does. It returns after the first
+// window with events, in which the cost of the programs is measured, or when it gives up waiting
+// for events.
+func attachBeamscope(cfg vmsource.Config) attach {
 	return func(ctx context.Context, v vm.VM, load func() error) (detach, error) {
 		cfg.Target = vm.Target{PID: v.PID()}
 		cfg.Plan.From = monotonic.Now() + int64(time.Second)
-		source, err := outcome.NewVMSource(ctx, cfg)
+		source, err := vmsource.New(ctx, cfg)
 		if err != nil {
 			return nil, err
 		}
@@ -100,11 +106,12 @@ func attachBeamscope(cfg outcome.VMConfig) attach {
 	}
 }
 
-// collectFrom collects the windows of a source from now on, and has the VM do some of what is
-// observed.
+// collectFrom collects the windows of a source from now on, and makes the VM produce some observed
+// events.
 func collectFrom(ctx context.Context, source outcome.Source, plan outcome.Plan, load func() error) (*collecting, detach, error) {
-	c := &collecting{source: source, plan: plan, observing: make(chan struct{}), end: make(chan int64, 1), last: monotonic.Now(), done: make(chan error, 1)}
+	c := &collecting{source: source, plan: plan, observing: make(chan struct{}), whole: make(chan struct{}), end: make(chan int64, 1), last: monotonic.Now(), done: make(chan error, 1)}
 	c.observes = sync.OnceFunc(func() { close(c.observing) })
+	c.isWhole = sync.OnceFunc(func() { close(c.whole) })
 	go func() { c.done <- c.run(ctx) }()
 	end := func() (seen, error) {
 		c.end <- monotonic.Now()
@@ -121,19 +128,39 @@ func collectFrom(ctx context.Context, source outcome.Source, plan outcome.Plan, 
 
 // attachRing reads the ring of a VM, as `beamscope run` does.
 func attachRing(plan outcome.Plan) attach {
+	return attachWhole(plan, func(ctx context.Context, target vm.Target, plan outcome.Plan) (outcome.Source, error) {
+		return ring.New(ctx, ring.Config{Target: target, Plan: plan})
+	})
+}
+
+// attachWhole observes a VM with the source that open returns. It starts the load after the first
+// completely observed window, because finding an existing ring can take seconds.
+func attachWhole(plan outcome.Plan, open func(context.Context, vm.Target, outcome.Plan) (outcome.Source, error)) attach {
 	return func(ctx context.Context, v vm.VM, load func() error) (detach, error) {
 		plan.From = monotonic.Now() + int64(time.Second)
-		source, err := ring.New(ctx, ring.Config{Target: vm.Target{PID: v.PID()}, Plan: plan})
+		source, err := open(ctx, vm.Target{PID: v.PID()}, plan)
 		if err != nil {
 			return nil, err
 		}
-		_, end, err := collectFrom(ctx, source, plan, load)
-		return end, err
+		c, end, err := collectFrom(ctx, source, plan, func() error { return nil })
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-c.whole:
+		case err := <-c.done:
+			return nil, errors.Join(err, source.Close())
+		}
+		if err := load(); err != nil {
+			_, derr := end()
+			return nil, errors.Join(err, derr)
+		}
+		return end, nil
 	}
 }
 
-// planOf returns a plan, without its beginning, of outcomes. Its windows are short, for
-// each round waits for some.
+// planOf returns a plan of outcomes without its start time. Its windows are short, because each
+// round waits for some windows.
 func planOf(specs ...outcome.Spec) outcome.Plan {
 	return outcome.Plan{Window: 250 * time.Millisecond, Specs: specs}
 }
@@ -147,19 +174,21 @@ func spanSpec(span string, detail outcome.Detail) outcome.Spec {
 type collecting struct {
 	source    outcome.Source
 	plan      outcome.Plan
-	observing chan struct{} // closed when it observes as it will go on to
+	observing chan struct{} // closed when the observation is in its steady state
 	observes  func()        // closes it
-	end       chan int64    // takes a time, after whose window it ends
+	whole     chan struct{} // closed after a window in which a VM was completely observed
+	isWhole   func()        // closes it
+	end       chan int64    // receives a time; the observation ends after its window
 	last      int64         // when a window was last read
-	done      chan error    // gets how it ended
+	done      chan error    // receives the result
 	seen      seen
 }
 
-// patience is how many windows are waited for an event. Some outcomes have none.
+// patience is the number of windows to wait for an event. Some outcomes have none.
 const patience = 8
 
-// run reads windows, each when it has been over for as long as it was, up to the one
-// with the time that is the end.
+// run reads windows up to the one with the end time. It reads each window one window length after
+// its end.
 func (c *collecting) run(ctx context.Context) error {
 	end := int64(math.MaxInt64)
 	for n := uint64(0); ; n++ {
@@ -173,6 +202,9 @@ func (c *collecting) run(ctx context.Context) error {
 		if c.seen.events > 0 || n == patience {
 			c.observes()
 		}
+		if slices.ContainsFunc(b.Counts, func(k outcome.Counts) bool { return k.VM.PID != 0 && !k.Unobserved }) {
+			c.isWhole()
+		}
 		select {
 		case end = <-c.end:
 		default:
@@ -184,7 +216,7 @@ func (c *collecting) run(ctx context.Context) error {
 }
 
 func (c *collecting) add(b outcome.Batch) {
-	// The cost is that of a window's length, and not of the time since the last one was read.
+	// The cost covers a window's length, not the time since the last read.
 	now := monotonic.Now()
 	c.seen.events += float64(b.Cost.Events) * float64(now-c.last) / float64(c.plan.Window)
 	c.last = now
@@ -194,14 +226,17 @@ func (c *collecting) add(b outcome.Batch) {
 	for _, k := range b.Counts {
 		c.seen.instances += k.Instances()
 		c.seen.lost += k.Loss.Total()
-		if b.Cost.Events == 0 { // in the VM; those of the kernel are none
+		if k.Loss.Total() > 0 {
+			c.seen.lossy++
+		}
+		if b.Cost.Events == 0 { // in the VM; kernel probes do not count
 			c.seen.events += float64(k.Starts + k.Ends)
 		}
 	}
 }
 
-// bpftraceScript makes the histogram that beamscope makes of this span. It leaves
-// out what bpftrace 0.17 cannot do: read the name, which is the seventh argument.
+// bpftraceScript makes the same histogram of this span as beamscope. It does not read the name,
+// because bpftrace 0.17 cannot read the seventh argument.
 func bpftraceScript(exe string) string {
 	probe := fmt.Sprintf("usdt:%s:%s:%s", exe, vm.Provider, probeName())
 	return fmt.Sprintf(`BEGIN { printf("ready\n"); }

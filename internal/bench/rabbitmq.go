@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
@@ -27,22 +30,22 @@ func rabbitMethods() []method {
 	return append(methods, method{everything, attachBuiltins(dtrace.Builtins()...)})
 }
 
-// A delivery is what a system did in a round.
+// A delivery contains the figures of a system in a round.
 type delivery struct {
 	rate   float64 // messages a second
-	cpu    float64 // microseconds of processor time for each, of its VM
+	cpu    float64 // microseconds of its VM's processor time for each message
 	events float64 // for each
 	seen   seen
 
-	// Of what explanations are made: how much for each message, and the share that was lost.
+	// Events for explanations: the number for each message, and the share that was lost.
 	records, lostRecords float64
 }
 
 func deliveryRate(d delivery) float64 { return d.rate }
 func deliveryCPU(d delivery) float64  { return d.cpu }
 
-// benchRabbitMQ measures what each built-in outcome takes of RabbitMQ's throughput, and
-// of processor time, which is steadier: client and server share the machine.
+// benchRabbitMQ measures the effect of each built-in outcome on RabbitMQ's throughput, and its
+// processor time. Processor time varies less, because client and server share the machine.
 func benchRabbitMQ(ctx context.Context, rounds, messages int) (err error) {
 	v, stop, err := startRabbitMQ(ctx)
 	if err != nil {
@@ -63,7 +66,7 @@ func benchRabbitMQ(ctx context.Context, rounds, messages int) (err error) {
 	return reportRabbitMQ(results, rounds, messages)
 }
 
-// startRabbitMQ starts a server, and returns its VM, and what stops it.
+// startRabbitMQ starts a server, and returns its VM and a function that stops it.
 func startRabbitMQ(ctx context.Context) (v vm.VM, stop func() error, err error) {
 	if _, err := rabbit(ctx, "start"); err != nil {
 		return vm.VM{}, nil, err
@@ -97,7 +100,7 @@ func rabbit(ctx context.Context, args ...string) (string, error) {
 	return rabbitWith(ctx, nil, args...)
 }
 
-// rabbitWith does so with more in its environment.
+// rabbitWith is rabbit with additional environment variables.
 func rabbitWith(ctx context.Context, env []string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "scripts/rabbitmq.sh", args...)
 	cmd.Env = append(append(os.Environ(), "INSTANCE=99"), env...)
@@ -137,7 +140,7 @@ func measureRabbitMQ(ctx context.Context, v vm.VM, m method, messages int) (deli
 
 var throughput = regexp.MustCompile(`throughput: (\d+)`)
 
-// loadRabbitMQ has messages published and consumed, and returns how many a second.
+// loadRabbitMQ publishes and consumes messages, and returns their number a second.
 func loadRabbitMQ(ctx context.Context, messages int) (float64, error) {
 	out, err := rabbit(ctx, "load", strconv.Itoa(messages))
 	if err != nil {
@@ -150,26 +153,26 @@ func loadRabbitMQ(ctx context.Context, messages int) (float64, error) {
 	return strconv.ParseFloat(found[1], 64)
 }
 
-// rabbitSpansOf has messages published and consumed within the server's VM, in spans,
-// for some time, so many a second or, at 0, as many as it can, and returns what that
-// prints.
+// rabbitSpansOf publishes and consumes messages within the server's VM for some time, in spans that
+// fire the VM's probes. The rate is in messages a second; 0 means as many as possible.
+// rabbitSpansOf returns the output.
 func rabbitSpansOf(ctx context.Context, scenario string, d time.Duration, rate int, tokens bool) (string, error) {
 	seconds := max(1, int(d.Round(time.Second).Seconds()))
-	env := []string{"SEQ_TRACE=0"}
+	env := []string{"CARRIER=" + string(erlang.Probes), "SEQ_TRACE=0"}
 	if tokens {
-		env = []string{"SEQ_TRACE=1"}
+		env[1] = "SEQ_TRACE=1"
 	}
 	return rabbitWith(ctx, env, "spans", scenario, fmt.Sprintf("%ds", seconds), strconv.Itoa(rate))
 }
 
-// processorTime returns what a process has used, user and system.
+// processorTime returns the user and system time of a process.
 func processorTime(pid int) (time.Duration, error) {
-	const tick = time.Second / 100 // USER_HZ, which is 100 on every architecture of ours
+	const tick = time.Second / 100 // USER_HZ, which is 100 on all supported architectures
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	_, rest, _ := strings.Cut(string(data), ") ") // the name may hold spaces
+	_, rest, _ := strings.Cut(string(data), ") ") // the name may contain spaces
 	fields := strings.Fields(rest)
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("/proc/%d/stat: cannot read %q", pid, data)

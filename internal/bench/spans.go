@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -10,15 +12,17 @@ import (
 	"strconv"
 	"text/tabwriter"
 
+	"github.com/beamscope/beamscope/internal/vmsource"
+
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
-// spanName is the name of the spans, and label what their probe is called.
+// spanName is the name of the spans, and label the name of their outcome.
 const spanName = "load"
 
-// The methods whose prices are compared in a line of their own.
+// The methods that are compared in a separate line.
 const (
 	nobody          = "nobody attached"
 	counting        = "beamscope"
@@ -26,21 +30,21 @@ const (
 	discoveringOnly = "discovery, of no outcome"
 )
 
-// The methods of spans that are recorded in the VM's memory, in a VM of their own.
+// The methods for spans that are recorded in the VM's memory. They use a separate VM.
 const (
 	ringUnread = "ring: nobody reads"
 	ringRead   = "ring: beamscope"
 )
 
-// spanMethods are the ways to observe spans.
+// spanMethods are the ways to observe spans by probes.
 func spanMethods() []method {
 	return []method{
 		{nobody, attachNothing},
 		{"empty eBPF program", attachEmpty},
-		{counting, attachBeamscope(outcome.VMConfig{Plan: planOf(spanSpec(spanName, outcome.CountsOnly))})},
-		{"beamscope, streaming", attachBeamscope(outcome.VMConfig{Plan: planOf(spanSpec(spanName, outcome.Everything))})},
-		{discoveringToo, attachBeamscope(outcome.VMConfig{Plan: planOf(spanSpec(spanName, outcome.CountsOnly)), Discover: true})},
-		{discoveringOnly, attachBeamscope(outcome.VMConfig{Plan: planOf(spanSpec("another", outcome.CountsOnly)), Discover: true})},
+		{counting, attachBeamscope(vmsource.Config{Plan: planOf(spanSpec(spanName, outcome.CountsOnly))})},
+		{"beamscope, streaming", attachBeamscope(vmsource.Config{Plan: planOf(spanSpec(spanName, outcome.Everything))})},
+		{discoveringToo, attachBeamscope(vmsource.Config{Plan: planOf(spanSpec(spanName, outcome.CountsOnly)), Discover: true})},
+		{discoveringOnly, attachBeamscope(vmsource.Config{Plan: planOf(spanSpec("another", outcome.CountsOnly)), Discover: true})},
 		{"bpftrace histogram", attachBpftrace},
 	}
 }
@@ -53,13 +57,13 @@ func ringMethods() []method {
 	}
 }
 
-// benchSpans measures what observing spans costs.
+// benchSpans measures the cost of observing spans.
 func benchSpans(ctx context.Context, rounds, spans int) error {
 	otp, err := erlang.FindOTP(ctx)
 	if err != nil {
 		return err
 	}
-	beam, err := erlang.StartVM(ctx, otp, erlang.Options{})
+	beam, err := erlang.StartVM(ctx, otp, erlang.Options{Carrier: erlang.Probes})
 	if err != nil {
 		return err
 	}
@@ -68,11 +72,14 @@ func benchSpans(ctx context.Context, rounds, spans int) error {
 	if err != nil {
 		return err
 	}
-	recording, err := erlang.StartVM(ctx, otp, erlang.Options{Ring: true})
+	recording, err := erlang.StartVM(ctx, otp, erlang.Options{Carrier: erlang.Ring})
 	if err != nil {
 		return err
 	}
 	defer recording.Stop()
+	if err := endFirstLease(ctx, recording); err != nil {
+		return err
+	}
 	recordingVMs, _, err := vm.Find(ctx, vm.Target{PID: recording.PID()})
 	if err != nil {
 		return err
@@ -109,6 +116,15 @@ func benchSpans(ctx context.Context, rounds, spans int) error {
 	return reportSpans(results, rounds, spans)
 }
 
+// endFirstLease creates a VM's ring, and waits until spans are no longer recorded.
+func endFirstLease(ctx context.Context, beam *erlang.VM) error {
+	if _, err := loadSpans(ctx, beam, "run", 1); err != nil {
+		return err
+	}
+	_, err := beam.Call(ctx, "timer", "sleep", "[6000]") // its first lease is shorter
+	return err
+}
+
 // measureSpans returns the nanoseconds that a start and an end take together.
 func measureSpans(ctx context.Context, beam *erlang.VM, v vm.VM, m method, spans int) (float64, error) {
 	detach, err := m.attach(ctx, v, func() error {
@@ -125,8 +141,8 @@ func measureSpans(ctx context.Context, beam *erlang.VM, v vm.VM, m method, spans
 
 var perSpan = regexp.MustCompile(`ns_per_span => ([0-9.e+]+)`)
 
-// loadSpans has one Erlang process start and end spans as fast as it can, with a
-// function of span_load, and returns the nanoseconds for one.
+// loadSpans makes one Erlang process start and end spans as fast as possible with a function of
+// span_load. It returns the nanoseconds for one span.
 func loadSpans(ctx context.Context, beam *erlang.VM, function string, spans int) (float64, error) {
 	result, err := beam.Call(ctx, "span_load", function, fmt.Sprintf("[#{procs => 1, spans => %d, name => <<%q>>}]", spans, spanName))
 	if err != nil {

@@ -1,9 +1,8 @@
-// Package config reads and writes scope files, the YAML that says what to observe.
-// It is strict: what it does not know is an error, with the line and what to do.
-//
-// A [Config] is what a file says, and can be edited; [Config.System] is what an
-// oscilloscope makes of it, and [Config.Save] writes it back. Both refuse whatever
-// a file could not say.
+// Package config reads and writes scope files, the YAML files that describe what to observe. It
+// is strict: an unknown key is an error, with the line and advice.
+// A [Config] is the contents of a file, and can be edited. [Config.System] converts it for an
+// oscilloscope, and [Config.Save] writes it to a file. Both reject a Config that no file could
+// contain.
 package config
 
 import (
@@ -16,7 +15,7 @@ import (
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
-// Defaults for what a scope file leaves out.
+// Defaults for missing keys of a scope file.
 const (
 	DefaultWindow     = time.Second
 	DefaultBase       = time.Millisecond
@@ -28,92 +27,91 @@ const (
 // DefaultSnapshotsDir is the folder of the snapshots, next to the scope file.
 const DefaultSnapshotsDir = "snapshots"
 
-// Bounds of the polling window.
+// Limits of the polling window.
 const (
 	MinWindow = 100 * time.Millisecond
 	MaxWindow = 10 * time.Second
 )
 
-// A Config is what a scope file says.
+// A Config is the contents of a scope file.
 type Config struct {
-	Dir    string // that paths in the file are relative to
+	Dir    string // base of relative paths in the file
 	Target vm.Target
 
-	// Diagram is the source of the outcome diagram, "" where there is none, and
-	// DiagramFile the name of the file that it is in, "" where it is in the scope
-	// file itself.
+	// Diagram is the source of the outcome diagram, or "" if there is none. DiagramFile is the
+	// name of its file, or "" if it is in the scope file itself.
 	Diagram     string
 	DiagramFile string
 
 	Window     time.Duration
-	Base       time.Duration // width of a bin where the exponent is 0
-	History    int           // windows whose mean and bounds are kept
-	Confidence float64       // of the bounds of means, above 0 and below 1
+	Base       time.Duration // width of a bin if the exponent is 0
+	History    int           // number of windows for means and bounds
+	Confidence float64       // confidence of the bounds of means, above 0 and below 1
 
-	// StandardErrors, where it is above 0, is what the bounds of means are instead.
+	// StandardErrors, if above 0, sets the bounds of means instead.
 	StandardErrors float64
-	Samples        uint64        // instances that a verdict on a window needs at least
-	HoldOff        time.Duration // between two firings of one trigger at least
-	Explain        bool          // where the time of slow instances goes is found out, for all outcomes of spans
+	Samples        uint64        // least number of instances for a verdict on a window
+	HoldOff        time.Duration // least time between two firings of one trigger
+	Explain        bool          // explain slow instances of all outcomes of spans
 
 	Wrapper   Wrapper
 	Snapshots Snapshots
-	Outcomes  []Outcome // that have an entry, in the order of the file
+	Outcomes  []Outcome // entries, in the order of the file
 }
 
-// A Wrapper says how to reach systems with the published wrapper, over TCP. The
-// zero Wrapper is none.
+// A Wrapper configures the connection to systems with the published wrapper, over TCP. The zero
+// Wrapper means no connection.
 type Wrapper struct {
-	Listen  string   // address at which instances come in
-	Connect []string // addresses of wrappers that take commands
-	Remote  bool     // addresses may be those of other machines
+	Listen  string   // address that receives instances
+	Connect []string // addresses of wrappers that accept commands
+	Remote  bool     // allows addresses of other machines
 }
 
-// Snapshots say what is kept when a trigger fires.
+// Snapshots configures the snapshots that triggers make.
 type Snapshots struct {
-	Dir    string        // to write them to; relative to that of the scope file
-	Before int           // windows before the one in which it fired
-	After  time.Duration // for which to go on after it
-	Keep   int           // number of snapshots, beyond which the oldest go
-	Size   int64         // and of bytes, likewise; whole KiB
+	Dir    string        // folder, relative to that of the scope file
+	Before int           // windows before the one of the trigger
+	After  time.Duration // how long to continue after it
+	Keep   int           // largest number of snapshots; the oldest ones are deleted
+	Size   int64         // largest size of the folder in bytes; whole KiB
 }
 
-// An Outcome is one entry of outcomes: a probe that is not observed as by default.
+// An Outcome is one entry of outcomes: a probe that differs from the defaults.
 type Outcome struct {
 	Name      string
 	Span      string // name of the spans of VM probes; or
-	Wrapper   string // of those that the published wrapper sends; or
+	Wrapper   string // name in the messages of the published wrapper
 	VM        outcome.Events
-	Group     string // as of [outcome.Spec]; not with Wrapper
+	Group     string // as in [outcome.Spec]; not with Wrapper
 	Scale     Scale
 	ExitFails bool
-	Explain   Override  // whether its slow instances are explained; only of spans
-	QTA       *QTA      // nil where nothing is required
+	Explain   Override  // whether to explain slow instances; for spans only
+	QTA       *QTA      // nil without a requirement
 	Triggers  []Trigger // in the order of their kinds
 }
 
-// An Override says of an outcome whether it has what all may have.
+// An Override sets whether an outcome differs from a setting for all outcomes.
 type Override uint8
 
-// Overrides. Those that are not AsAll are written true and false.
+// Overrides. A file contains true or false, and nothing for AsAll.
 const (
-	AsAll Override = iota // as the configuration says for all
+	AsAll Override = iota // the setting for all outcomes
 	On
 	Off
 )
 
-// Over returns what holds, where all have something or not.
+// Over returns the effective setting, given the setting for all outcomes.
 func (o Override) Over(all bool) bool { return o == On || o == AsAll && all }
 
-// A Scale divides the delays of an outcome into bins. It is by an exponent, as in
-// the thesis: dMax = base · 2^Exponent · Bins; or by dMax itself.
+// A Scale divides the delays of an outcome into bins. It is defined by an exponent, as in the
+// thesis, with dMax = base · 2^Exponent · Bins, or by dMax itself.
 type Scale struct {
-	DMax     time.Duration // 0 for one by exponent
+	DMax     time.Duration // 0 for a scale with an exponent
 	Exponent int
 	Bins     int
 
-	// Fitted says that beamscope chose the scale: an instance that takes longer than dMax
-	// is slow by that scale, and by nothing that anybody requires.
+	// Fitted means that beamscope chose the scale: an instance that takes longer than dMax is
+	// slow only by that scale, not by a requirement.
 	Fitted bool
 }
 
@@ -125,21 +123,20 @@ func (s Scale) Grid(base time.Duration) (dq.Grid, error) {
 	return dq.BaseGrid(base, s.Exponent, s.Bins)
 }
 
-// A QTA is what the ΔQ of an outcome is required to be.
+// A QTA is a requirement for the ΔQ of an outcome.
 type QTA struct {
-	Points  []dq.Step // in the order of their probabilities, which are all different
-	Failure float64   // largest share that may fail or time out; 1 where any may
+	Points  []dq.Step // sorted by probability, which are all different
+	Failure float64   // largest share that may fail or time out; 1 for no limit
 }
 
-// A Trigger is a kind of trigger and its setting, as [scope.ParseTrigger] reads
-// them.
+// A Trigger is a kind of trigger and its setting, as [scope.ParseTrigger] accepts them.
 type Trigger struct{ Kind, Setting string }
 
-// Path returns where a file is that a configuration names.
+// Path returns the path of a file that the configuration names.
 func (c Config) Path(name string) string { return inDir(c.Dir, name) }
 
-// Default returns the configuration of a file that says nothing: every VM of the
-// machine is observed, and its outcomes are yet to be discovered.
+// Default returns the configuration of an empty file: it observes every VM of the machine, and
+// all outcomes are still to be discovered.
 func Default() Config {
 	return Config{
 		Window:     DefaultWindow,
@@ -156,12 +153,12 @@ func defaultSnapshots() Snapshots {
 	return Snapshots{Dir: DefaultSnapshotsDir, Before: 30, After: 5 * time.Second, Keep: 100, Size: 100 * miB}
 }
 
-// defaultOutcome returns how a probe without an entry is observed.
+// defaultOutcome returns the outcome of a probe without an entry.
 func defaultOutcome(name string) Outcome {
 	return Outcome{Name: name, Span: name, Scale: Scale{Bins: DefaultBins}}
 }
 
-// Clone returns a copy that shares nothing with the configuration.
+// Clone returns a copy that shares no memory with the configuration.
 func (c Config) Clone() Config {
 	c.Wrapper.Connect = slices.Clone(c.Wrapper.Connect)
 	c.Outcomes = slices.Clone(c.Outcomes)

@@ -16,7 +16,7 @@ import (
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
-// parse parses a scope file that is right.
+// parse parses a valid scope file.
 func parse(t *testing.T, text string) config.Config {
 	t.Helper()
 	c, err := config.Parse("scope.yaml", []byte(text))
@@ -36,7 +36,7 @@ func write(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-// minimal is what a scope file says that names an outcome and nothing else.
+// minimal returns the configuration of a scope file that only names one outcome.
 func minimal() config.Config {
 	return config.Config{
 		Dir:        ".",
@@ -51,7 +51,7 @@ func minimal() config.Config {
 	}
 }
 
-// What a scope file leaves out has its default.
+// Missing keys of a scope file have their defaults.
 func TestDefaults(t *testing.T) {
 	for _, text := range []string{"outcomes: {a: }", "outcomes: {a: {}}", "outcomes: {a: {triggers: {load: false}}}"} {
 		if diff := cmp.Diff(minimal(), parse(t, text)); diff != "" {
@@ -177,7 +177,7 @@ func TestEveryKey(t *testing.T) {
 	}
 }
 
-// Without failure, a QTA leaves open what share may fail.
+// Without failure, a QTA allows any share of failures.
 func TestQTAWithoutFailure(t *testing.T) {
 	got := parse(t, "outcomes: {a: {qta: {points: {1: 0s}}}}").Outcomes[0].QTA
 	if diff := cmp.Diff(&config.QTA{Points: []dq.Step{{P: 1}}, Failure: 1}, got); diff != "" {
@@ -185,7 +185,7 @@ func TestQTAWithoutFailure(t *testing.T) {
 	}
 }
 
-// Who has spans of the wrapper listens for them.
+// A configuration with spans of the wrapper listens for wrappers by default.
 func TestWrapperDefault(t *testing.T) {
 	for text, want := range map[string]config.Wrapper{
 		"outcomes: {a: {wrapper: a}}":                               {Listen: "127.0.0.1:8080"},
@@ -200,7 +200,7 @@ func TestWrapperDefault(t *testing.T) {
 	}
 }
 
-// Targets are one of a process, a node and an executable, and perhaps those of one user.
+// A target is a process, a node or an executable, optionally limited to one user.
 func TestTargets(t *testing.T) {
 	for text, want := range map[string]vm.Target{
 		"{pid: 1234}":              {PID: 1234},
@@ -217,7 +217,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// A diagram may be in a file beside the scope file.
+// A diagram may be in a file next to the scope file.
 func TestDiagramFile(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"system.dq": "probe = a;", "scope.yaml": "diagram: system.dq"})
@@ -230,7 +230,7 @@ func TestDiagramFile(t *testing.T) {
 	}
 }
 
-// Files that are none, or too large, are refused by name.
+// Files that do not exist or are too large are rejected, with their names.
 func TestLoadRefuses(t *testing.T) {
 	dir := t.TempDir()
 	large := filepath.Join(dir, "large.yaml")

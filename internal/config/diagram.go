@@ -12,14 +12,14 @@ import (
 	"github.com/beamscope/beamscope/diagram"
 )
 
-// ParseDiagram reads the outcome diagram in a file of its own, whose name is for
-// messages. It returns a [*DiagramError] for one that is wrong.
+// ParseDiagram parses the outcome diagram of a separate file, whose name is for messages. It
+// returns a [*DiagramError] if the diagram is invalid.
 func ParseDiagram(name, source string) (*diagram.File, error) {
 	return parseDiagram(source, inFile(name))
 }
 
-// LoadDiagram returns the contents of a file that has an outcome diagram, which may
-// be wrong. It returns an [*Error].
+// LoadDiagram returns the contents of a file with an outcome diagram, which may be invalid. It
+// returns an [*Error].
 func LoadDiagram(path string) (source string, err error) {
 	data, err := readFile(path)
 	if err != nil {
@@ -28,7 +28,7 @@ func LoadDiagram(path string) (source string, err error) {
 	return string(data), nil
 }
 
-// inFile returns where a place in a diagram is that has a file of its own.
+// inFile returns a function that converts a place in the diagram of a separate file to text.
 func inFile(name string) func(diagram.Pos) string {
 	return func(at diagram.Pos) string { return fmt.Sprintf("%s:%d:%d: ", name, at.Line, at.Column) }
 }
@@ -42,10 +42,10 @@ func parseDiagram(source string, prefix func(diagram.Pos) string) (*diagram.File
 	return file, err
 }
 
-// A composition is what a diagram makes of its names.
+// A composition describes the names of a diagram.
 type composition struct {
 	file       *diagram.File
-	names      []string // each once: definitions and operators, then outcomes
+	names      []string // without repetitions: definitions and operators, then outcomes
 	calculated map[string]bool
 }
 
@@ -62,8 +62,8 @@ func compose(file *diagram.File) (composition, error) {
 	return c, nil
 }
 
-// diagram reads the source of the diagram, and the name of the file that it is in
-// if the scope file names one.
+// diagram reads the source of the diagram. file is the name of its file, or "" if it is in the
+// scope file.
 func (r *reader) diagram(v value) (source, file string, err error) {
 	source, err = r.text(v)
 	if err != nil {
@@ -80,7 +80,7 @@ func (r *reader) diagram(v value) (source, file string, err error) {
 	return source, file, r.compose(v)
 }
 
-// isFileName tells the name of a diagram's file from a diagram.
+// isFileName distinguishes the name of a diagram's file from a diagram.
 func isFileName(text string) bool {
 	return filepath.Ext(text) == ".dq" && !strings.ContainsAny(text, "=\n")
 }
@@ -95,8 +95,8 @@ func (r *reader) diagramFile(v value, name string) (source string, err error) {
 	return string(data), err
 }
 
-// inScopeFile returns where a place in a diagram is in the scope file that it is
-// written in. Only in a literal block are its lines those of the file.
+// inScopeFile returns a function that converts a place in a diagram to text with the line of the
+// scope file. Only in a literal block are the diagram's lines those of the file.
 func (r *reader) inScopeFile(v value) func(diagram.Pos) string {
 	if r.file == "" {
 		return inFile(v.path)
@@ -117,7 +117,7 @@ func (r *reader) compose(v value) (err error) {
 	}
 	for _, name := range r.composition.names {
 		if len(name) > bpf.MaxNameLen {
-			return r.errorf(v, "the name %s… is too long: a probe's has at most %d bytes", cut(name, 20), bpf.MaxNameLen)
+			return r.errorf(v, "the name %s… is too long: an outcome's has at most %d bytes", cut(name, 20), bpf.MaxNameLen)
 		}
 	}
 	return nil

@@ -10,8 +10,7 @@ import (
 	"github.com/beamscope/beamscope/internal/config"
 )
 
-// The scope files that the documentation shows are right, and those called wrong
-// are not.
+// The scope files in the documentation are valid, except those that are marked as wrong.
 func TestDocs(t *testing.T) {
 	document, err := os.ReadFile("../../docs/scope-file.md")
 	if err != nil {
@@ -33,7 +32,7 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// The scope files for well-known systems are right.
+// The scope files for well-known systems are valid.
 func TestScopes(t *testing.T) {
 	files, err := filepath.Glob("../../docs/scopes/*.yaml")
 	if err != nil || len(files) == 0 {

@@ -7,19 +7,18 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// An Edit gives a key of a scope file a value: the one at a path, such as outcomes,
-// probe, qta, p50. A value of "" takes the key away, and all that is in it.
+// An Edit sets a key of a scope file to a value. The path is for example outcomes, probe, qta,
+// p50. The value "" removes the key with everything in it.
 type Edit struct {
 	Path  []string
 	Value string
 }
 
-// Key returns the path as an [Error] has it.
+// Key returns the path in the form of [Error].
 func (e Edit) Key() string { return strings.Join(e.Path, ".") }
 
-// Edited returns the configuration as it would be with some keys of its scope file
-// edited, one after the other. The errors are those of what a person could have
-// written there, with its path.
+// Edited returns the configuration after some edits, made one after the other. The errors are the
+// same as for a file with these edits, with its path.
 func (c Config) Edited(edits ...Edit) (Config, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(c.Format(), &doc); err != nil {
@@ -35,12 +34,12 @@ func (c Config) Edited(edits ...Edit) (Config, error) {
 	return edited, withoutLine(err)
 }
 
-// scale tells whether the edit sets the scale of an outcome.
+// scale reports whether the edit sets the scale of an outcome.
 func (e Edit) scale() bool {
 	return len(e.Path) == 3 && e.Path[0] == "outcomes" && slices.Contains([]string{"dmax", "bins", "exponent"}, e.Path[2])
 }
 
-// write does the edit in a mapping, from which it is a path to the key.
+// write makes the edit in a mapping. The path is relative to the mapping.
 func (e Edit) write(mapping *yaml.Node, path []string) {
 	at := indexOfKey(mapping, path[0])
 	switch {
@@ -57,7 +56,7 @@ func (e Edit) write(mapping *yaml.Node, path []string) {
 	}
 }
 
-// indexOfKey returns where a key is in a mapping, -1 where it is not.
+// indexOfKey returns the index of a key in a mapping, or -1.
 func indexOfKey(mapping *yaml.Node, key string) int {
 	for i := 0; i < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == key {
@@ -67,7 +66,7 @@ func indexOfKey(mapping *yaml.Node, key string) int {
 	return -1
 }
 
-// node returns the value, in mappings for what is left of the path.
+// node returns the value, wrapped in mappings for the rest of the path.
 func (e Edit) node(path []string) *yaml.Node {
 	if len(path) == 0 {
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: e.Value}
@@ -77,8 +76,7 @@ func (e Edit) node(path []string) *yaml.Node {
 	return mapping
 }
 
-// Outcome returns how a probe is observed: its entry, or the default where it has
-// none.
+// Outcome returns the entry of a probe, or the default outcome if it has none.
 func (c Config) Outcome(name string) Outcome {
 	for _, o := range c.Outcomes {
 		if o.Name == name {

@@ -12,7 +12,7 @@ import (
 	"github.com/beamscope/beamscope/internal/config"
 )
 
-// Nothing edited is nothing changed.
+// No edits change nothing.
 func TestEditedNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anyConfig(t)
@@ -35,12 +35,12 @@ func TestEdited(t *testing.T) {
 		name  string
 		edits []config.Edit
 		want  func(*config.Config)
-		key   string // of the error
+		key   string // key in the error
 	}{
 		{"a value", edits("500ms", "window"), func(c *config.Config) { c.Window = 500 * time.Millisecond }, ""},
-		{"a key that is an outcome's name too", edits("7", "history"), func(c *config.Config) { c.History = 7 }, ""},
-		{"one is taken away", edits("", "outcomes", "p", "qta"), func(c *config.Config) { c.Outcomes[0].QTA = nil }, ""},
-		{"one that is not there", edits("", "samples"), func(*config.Config) {}, ""},
+		{"a key that is also the name of an outcome", edits("7", "history"), func(c *config.Config) { c.History = 7 }, ""},
+		{"a key is removed", edits("", "outcomes", "p", "qta"), func(c *config.Config) { c.Outcomes[0].QTA = nil }, ""},
+		{"a missing key is removed", edits("", "samples"), func(*config.Config) {}, ""},
 		{"a new point", edits("20ms", "outcomes", "p", "qta", "p99.5"), func(c *config.Config) {
 			c.Outcomes[0].QTA.Points = append(c.Outcomes[0].QTA.Points, dq.Step{T: 20 * time.Millisecond, P: 0.995})
 		}, ""},
@@ -51,7 +51,7 @@ func TestEdited(t *testing.T) {
 			})
 		}, ""},
 		{"not a duration", edits("soon", "window"), nil, "window"},
-		{"no YAML is read", edits("{p25: 1ms}", "outcomes", "p", "qta", "p25"), nil, "outcomes.p.qta.p25"},
+		{"YAML as a value", edits("{p25: 1ms}", "outcomes", "p", "qta", "p25"), nil, "outcomes.p.qta.p25"},
 		{"above dMax", edits("1.5s", "outcomes", "p", "qta", "p75"), nil, "outcomes.p.qta.p75"},
 		{"both", edits("0", "outcomes", "p", "exponent"), nil, "outcomes.p"},
 	} {

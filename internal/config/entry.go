@@ -3,10 +3,12 @@ package config
 import (
 	"slices"
 	"strings"
+
+	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// Entry returns the entry of an outcome, to be changed. One that has none yet, as it
-// is observed as by default, gets one.
+// Entry returns the entry of an outcome for modification. If there is none, it adds one with the
+// defaults.
 func (c *Config) Entry(name string) *Outcome {
 	at := slices.IndexFunc(c.Outcomes, func(o Outcome) bool { return o.Name == name })
 	if at < 0 {
@@ -16,7 +18,7 @@ func (c *Config) Entry(name string) *Outcome {
 	return &c.Outcomes[at]
 }
 
-// Trigger returns the setting of a kind of triggers; false where it is off.
+// Trigger returns the setting of a kind of trigger; false if it is off.
 func (o *Outcome) Trigger(kind string) (setting string, on bool) {
 	for _, t := range o.Triggers {
 		if t.Kind == kind {
@@ -26,10 +28,14 @@ func (o *Outcome) Trigger(kind string) (setting string, on bool) {
 	return "", false
 }
 
-// SetTrigger sets a trigger as it would be in a scope file; "false" is off. Whether it
-// makes sense at the outcome is found out by [Config.System].
+// SetTrigger sets a trigger as in a scope file. "false" turns it off. [Config.System] checks
+// whether it makes sense for the outcome.
 func (o *Outcome) SetTrigger(kind, setting string) error {
-	t, err := parseTrigger(kind, strings.TrimSpace(setting))
+	k, err := scope.LookupTriggerKind(kind)
+	if err != nil {
+		return err
+	}
+	t, err := k.Parse(strings.TrimSpace(setting))
 	if err != nil {
 		return err
 	}

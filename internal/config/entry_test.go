@@ -8,8 +8,7 @@ import (
 	"github.com/beamscope/beamscope/internal/config"
 )
 
-// An outcome gets an entry when it is changed, and not before. Triggers are set as in a
-// scope file.
+// An outcome gets an entry only when it is changed. Triggers are set as in a scope file.
 func TestEntry(t *testing.T) {
 	c := parse(t, "diagram: p = a -> b\noutcomes:\n  a: {triggers: {load: 10}}\n")
 	changed := c.Clone()

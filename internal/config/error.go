@@ -12,19 +12,19 @@ import (
 // ErrInvalid is wrapped by every error about the contents of a scope file.
 var ErrInvalid = errors.New("invalid configuration")
 
-// An Error says what is wrong with a scope file, and where.
+// An Error is an error in a scope file, with its place.
 type Error struct {
-	File string // "" where it concerns a configuration that is in no file
-	Line int    // from 1; 0 where it concerns the whole file
-	Path string // of the key, "outcomes.worker_1.dmax"; "" where there is none
-	Text string // what is wrong and what to do
+	File string // "" if the configuration comes from no file
+	Line int    // from 1; 0 for the whole file
+	Path string // path of the key, "outcomes.worker_1.dmax"; "" for no key
+	Text string // the error, and advice
 
-	// Expr is set where an expression cannot be read.
+	// Expr is set if an expression cannot be parsed.
 	Expr *dtrace.SyntaxError
 }
 
-// Error returns "file:line: path: text", and for an expression two lines more: the
-// expression, and a mark under the character that is wrong.
+// Error returns "file:line: path: text". For an expression it adds two lines: the expression, and
+// a mark below the wrong character.
 func (e *Error) Error() string { return place(e.File, e.Line, e.Path) + e.Text }
 
 // Unwrap returns [ErrInvalid] and the error of the expression.
@@ -35,7 +35,7 @@ func (e *Error) Unwrap() []error {
 	return []error{ErrInvalid, e.Expr}
 }
 
-// place returns "file:line: path: ", without what there is none of.
+// place returns "file:line: path: ", without the parts that are missing.
 func place(file string, line int, path string) string {
 	if line > 0 {
 		file += fmt.Sprintf(":%d", line)
@@ -49,22 +49,22 @@ func place(file string, line int, path string) string {
 	return s
 }
 
-// A DiagramError is all that is wrong with an outcome diagram.
+// A DiagramError contains all errors of an outcome diagram.
 type DiagramError struct {
 	Errs diagram.Errors
 
-	// prefix returns what stands before an error at a place of the diagram: where
-	// to look for it.
+	// prefix returns the text before an error at a place of the diagram, which shows where to
+	// look.
 	prefix func(diagram.Pos) string
 }
 
-// Error is each error below the other, with the line of the diagram and carets
-// under what is wrong. Each begins with its place, as editors read it:
-// "system.dq:3:7: …", or "scope.yaml:12: diagram: …" for a diagram in a scope file.
+// Error returns all errors below each other, each with the line of the diagram and carets below
+// the wrong text. Each begins with its place in a form that editors understand: "system.dq:3:7:
+// …", or "scope.yaml:12: diagram: …" for a diagram in a scope file.
 func (e *DiagramError) Error() string {
 	texts := make([]string, len(e.Errs))
 	for i, err := range e.Errs {
-		_, text, _ := strings.Cut(err.Error(), ": ") // behind line and column
+		_, text, _ := strings.Cut(err.Error(), ": ") // the text after line and column
 		texts[i] = e.prefix(err.Pos) + text
 	}
 	return strings.Join(texts, "\n")

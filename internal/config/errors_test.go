@@ -12,8 +12,8 @@ import (
 	"github.com/beamscope/beamscope/internal/config"
 )
 
-// Every error says where it is and what to do. Each is in the form in which it is
-// printed, behind the name of the file.
+// Every error shows its place and gives advice. Each one is printed in this form, after the name
+// of the file.
 func TestErrors(t *testing.T) {
 	many := func(n int) string {
 		text := ""
@@ -41,7 +41,7 @@ func TestErrors(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"", `: empty: write outcomes, see docs/scope-file.md`},
 		{"# nothing", `: empty: write outcomes, see docs/scope-file.md`},
-		{"outcomes: [", ``}, // as the YAML parser says it; see below
+		{"outcomes: [", ``}, // the message of the YAML parser; see below
 		{"just a text", `:1: "just a text" where keys and values are expected, as in {key: value}`},
 		{"- a list", `:1: a list where keys and values are expected, as in {key: value}`},
 		{"window: 1s", `:1: no outcomes: name what to observe, as in outcomes: {worker_1: {span: worker_1}}`},
@@ -49,7 +49,7 @@ func TestErrors(t *testing.T) {
 		{good + "window: 1s\nwindow: 2s", `:3: window: there already on line 2: remove one`},
 		{good + "{a: b}: c", ``},
 		{good + `"a\nb": c`, `:2: "a\nb": unknown key: use one of base, confidence, diagram, explain, history, hold_off, outcomes, samples, snapshots, standard_errors, target, window, wrapper`},
-		{`outcomes: {"\e[2J": {}}`, `:1: outcomes."\x1b[2J": a name is made of letters, digits and underscores, 255 bytes at most, and begins with no digit`},
+		{`outcomes: {"\e[2J": {}}`, `:1: outcomes."\x1b[2J": a name consists of letters, digits and underscores, has at most 255 bytes, and does not begin with a digit`},
 		{good + `"": c`, `:2: a key that is not a word`},
 
 		{good + "---\nfoo: 1", ":2: a second YAML document: write one"},
@@ -85,8 +85,8 @@ func TestErrors(t *testing.T) {
 		{"outcomes: a", `:1: outcomes: "a" where keys and values are expected, as in {key: value}`},
 		{"outcomes:\n  a: {}\n  a: {}", `:3: outcomes.a: there already on line 2: remove one`},
 		{"outcomes:\n  a: {}\n  b: {span: a}", `:3: outcomes.b: span "a" is observed by a already: an instance belongs to one outcome`},
-		{"outcomes: {a-b: {}}", `:1: outcomes.a-b: a name is made of letters, digits and underscores, 255 bytes at most, and begins with no digit`},
-		{"outcomes: {1a: {}}", `:1: outcomes.1a: a name is made of letters, digits and underscores, 255 bytes at most, and begins with no digit`},
+		{"outcomes: {a-b: {}}", `:1: outcomes.a-b: a name consists of letters, digits and underscores, has at most 255 bytes, and does not begin with a digit`},
+		{"outcomes: {1a: {}}", `:1: outcomes.1a: a name consists of letters, digits and underscores, has at most 255 bytes, and does not begin with a digit`},
 		{"outcomes: {a: b}", `:1: outcomes.a: "b" where keys and values are expected, as in {key: value}`},
 		{"outcomes:\n  a:\n    dmx: 1ms", `:3: outcomes.a.dmx: unknown key: use one of bins, dmax, end, exit, explain, exponent, fitted, group, key, pair, qta, span, start, triggers, vm, wrapper`},
 		{"outcomes: {a: {vm: gc, span: x}}", `:1: outcomes.a: span and vm contradict each other: give one of them`},
@@ -101,10 +101,10 @@ func TestErrors(t *testing.T) {
 		{"outcomes: {a: {group: port}}",
 			`:1: outcomes.a.group: spans are grouped by pid, the process that starts them, or by mfa, its function`},
 		{"wrapper: {listen: '127.0.0.1:8080'}\noutcomes: {a: {wrapper: a, group: pid}}",
-			`:2: outcomes.a.group: what comes over TCP does not tell its processes: leave group out`},
+			`:2: outcomes.a.group: spans that come over TCP do not name their processes: leave group out`},
 		{"outcomes: {a: {group: ''}}", `:1: outcomes.a.group: empty, where a name is expected`},
-		{"outcomes:\n  a:\n    vm: gcc", `:3: outcomes.a.vm: "gcc" is no outcome that is built in: use one of gc, gc-minor, gc-major, hop, mailbox, message, call, lifetime, dirty-nif, file-io, port-busy, dist-busy, run, run-wait, os-wait`},
-		{events("port-busy", "port-not_busy", ""), `:3: outcomes.a: port-busy is of no process: write by what an end finds its start, as in key: port`},
+		{"outcomes:\n  a:\n    vm: gcc", `:3: outcomes.a.vm: "gcc" is not a built-in outcome: use one of gc, gc-minor, gc-major, hop, mailbox, message, call, lifetime, dirty-nif, file-io, port-busy, dist-busy, run, run-wait, os-wait`},
+		{events("port-busy", "port-not_busy", ""), `:3: outcomes.a: port-busy belongs to no process: write the argument by which an end finds its start, as in key: port`},
 		{events("process-spawn", "port-open", "key: thred"), `:5: outcomes.a.key: no event has an argument "thred": use one of pid, mfa, name, port, thread`},
 		{events("message-send", "message-receive", "key: {start: label}"), `:5: outcomes.a.key: give both, as in {start: sender, end: receiver}`},
 		{events("message-send", "message-receive", "key: {start: label, stop: label}"), `:5: outcomes.a.key.stop: unknown key: use one of end, start`},
@@ -112,22 +112,22 @@ func TestErrors(t *testing.T) {
 		{events("message-send", "message-receive", "key: [label]"), `:5: outcomes.a.key: a list where keys and values are expected, as in {key: value}`},
 		{events("message-send", "message-receive", "key: {start: label, end: receiver}"),
 			`:5: outcomes.a.key: end: the key of message-receive is a pid, and that of the start an integer: they are never the same`},
-		{events("message-send", "message-receive", "pair: lifo"), `:5: outcomes.a.pair: "lifo" is none of first, last and fifo`},
-		{events("message-send", "message-receive", "pair: [last]"), `:5: outcomes.a.pair: a list is none of first, last and fifo`},
+		{events("message-send", "message-receive", "pair: lifo"), `:5: outcomes.a.pair: "lifo" is not first, last or fifo`},
+		{events("message-send", "message-receive", "pair: [last]"), `:5: outcomes.a.pair: a list is not first, last or fifo`},
 		{events("message-send", "message-receive", "group: port"), `:5: outcomes.a.group: no start has an argument "port": use one of pid, mfa, sender, receiver, size, label, prev, cur`},
 		{events("port-busy", "port-not_busy", "{key: port, group: mfa}"), ``},
 		{"outcomes: {a: {start: [x], end: message-receive}}", `:1: outcomes.a.start: a list where a text is expected`},
 		{"outcomes: {a: {end: message-receive, start: " + strings.Repeat("x", 4097) + "}}", `:1: outcomes.a.start: an expression has at most 4096 bytes`},
 		{"outcomes: {a: {vm: port-busy, group: pid}}", `:1: outcomes.a.group: port-busy, a start, has no "pid": use one of port`},
 		{"outcomes: {a: {vm: port-busy, group: thread}}", `:1: outcomes.a.group: port-busy, a start, has no "thread": use one of port`},
-		{"outcomes: {a: {vm: os-wait, group: pid}}", `:1: outcomes.a.group: scheduler threads are not grouped: leave group out`},
+		{"outcomes: {a: {vm: os-wait, group: pid}}", `:1: outcomes.a.group: scheduler threads cannot be grouped: leave group out`},
 		{good + "explain: yes", `:2: explain: "yes" is neither true nor false`},
 		{"outcomes: {a: {explain: 1}}", `:1: outcomes.a.explain: "1" is neither true nor false`},
 		{"outcomes:\n  a:\n    vm: gc\n    explain: true", `:4: outcomes.a.explain: only spans are explained, and this is an outcome of the VM: leave explain out`},
 		{"outcomes: {a: {wrapper: a, explain: true}}",
-			`:1: outcomes.a.explain: what comes over TCP does not tell its processes: write span instead of wrapper, or leave explain out`},
-		{"outcomes: {a: {vm: gc, exit: failure}}", `:1: outcomes.a.exit: its key is no process, which could exit: leave exit out`},
-		{"outcomes: {a: {vm: os-wait, exit: failure}}", `:1: outcomes.a.exit: its key is no process, which could exit: leave exit out`},
+			`:1: outcomes.a.explain: spans that come over TCP do not name their processes: write span instead of wrapper, or leave explain out`},
+		{"outcomes: {a: {vm: gc, exit: failure}}", `:1: outcomes.a.exit: its key is not a process, so it cannot exit: leave exit out`},
+		{"outcomes: {a: {vm: os-wait, exit: failure}}", `:1: outcomes.a.exit: its key is not a process, so it cannot exit: leave exit out`},
 		{"outcomes: {a: {vm: lifetime, exit: failure}}", `:1: outcomes.a.exit: an exit ends its instances already: leave exit out`},
 		{"outcomes: {a: {vm: gc, bins: 7}}", `:1: outcomes.a: invalid grid: dMax 20ms over 7 bins is not a whole number of nanoseconds a bin`},
 		{"outcomes: {a: {vm: gc, qta: {p50: 21ms}}}", `:1: outcomes.a.qta.p50: "21ms" is above dMax, 20ms, where delays end: lower it, or raise dMax`},
@@ -157,10 +157,10 @@ func TestErrors(t *testing.T) {
 		{"outcomes: {a: {qta: fast}}", `:1: outcomes.a.qta: "fast" where keys and values are expected, as in {key: value}`},
 
 		{"outcomes: {" + strings.Repeat("a", 256) + ": {}}",
-			`:1: outcomes.` + strings.Repeat("a", 256) + `: a name is made of letters, digits and underscores, 255 bytes at most, and begins with no digit`},
+			`:1: outcomes.` + strings.Repeat("a", 256) + `: a name consists of letters, digits and underscores, has at most 255 bytes, and does not begin with a digit`},
 		{"outcomes:\n  a: {}\ndiagram: p = x\nwindow: 1s\noutcome: {}", `:5: outcome: unknown key: use one of base, confidence, diagram, explain, history, hold_off, outcomes, samples, snapshots, standard_errors, target, window, wrapper`},
 		{"diagram: ''", `:1: no outcomes: name what to observe, as in outcomes: {worker_1: {span: worker_1}}`},
-		{"diagram: p = " + strings.Repeat("a", 256), `:1: diagram: the name aaaaaaaaaaaaaaaaaaaa… is too long: a probe's has at most 255 bytes`},
+		{"diagram: p = " + strings.Repeat("a", 256), `:1: diagram: the name aaaaaaaaaaaaaaaaaaaa… is too long: an outcome's has at most 255 bytes`},
 		{"window: 1s\ndiagram: p = a" + many(4200), `:2: diagram: diagram too large: 4202 outcomes, operators and sequences: at most 4096`},
 		{entries(1001), `:2: outcomes: 1001 outcomes: at most 1000, with the names of the diagram`},
 		{"diagram: p = a -> b\n" + entries(998), `:3: outcomes: 1001 outcomes: at most 1000, with the names of the diagram`},
@@ -190,10 +190,10 @@ func TestErrors(t *testing.T) {
 		{good + "wrapper: {listen: 'localhost:65536'}", `:2: wrapper.listen: "localhost:65536" is not an address: write host:port, as in 127.0.0.1:8080`},
 		{good + "wrapper: {listen: 'a b:1'}", `:2: wrapper.listen: "a b:1" is not an address: write host:port, as in 127.0.0.1:8080`},
 		{good + "wrapper: {listen: [a]}", `:2: wrapper.listen: a list where a text is expected`},
-		{good + "wrapper: {listen: '0.0.0.0:8080'}", `:2: wrapper.listen: "0.0.0.0:8080" is not on this machine alone, and nothing is encrypted or asked for a password: write remote: true beside it if that is meant`},
-		{good + "wrapper: {listen: '[::]:8080'}", `:2: wrapper.listen: "[::]:8080" is not on this machine alone, and nothing is encrypted or asked for a password: write remote: true beside it if that is meant`},
+		{good + "wrapper: {listen: '0.0.0.0:8080'}", `:2: wrapper.listen: "0.0.0.0:8080" is open to other machines, and the protocol has neither encryption nor passwords: write remote: true beside it to allow this`},
+		{good + "wrapper: {listen: '[::]:8080'}", `:2: wrapper.listen: "[::]:8080" is open to other machines, and the protocol has neither encryption nor passwords: write remote: true beside it to allow this`},
 		{good + "wrapper: {connect: 127.0.0.1:8081}", `:2: wrapper.connect: "127.0.0.1:8081" where a list is expected, as in [a, b]`},
-		{good + "wrapper:\n  connect:\n  - db1:8081", `:4: wrapper.connect: "db1:8081" is not on this machine alone, and nothing is encrypted or asked for a password: write remote: true beside it if that is meant`},
+		{good + "wrapper:\n  connect:\n  - db1:8081", `:4: wrapper.connect: "db1:8081" is open to other machines, and the protocol has neither encryption nor passwords: write remote: true beside it to allow this`},
 		{good + "wrapper: {connect: ['localhost:1', 'localhost:1']}", `:2: wrapper.connect: "localhost:1" is there already: remove one`},
 		{"outcomes: {a: {wrapper: x, span: x}}", `:1: outcomes.a: span and wrapper contradict each other: give one of them`},
 		{"outcomes: {a: {wrapper: ''}}", `:1: outcomes.a.wrapper: a span's name has 1 to 255 bytes and no NUL`},
@@ -267,8 +267,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// An error of an expression has its place in the scope file, and two lines more: the
-// expression, and a mark under the character that is wrong.
+// An error of an expression has its place in the scope file and two more lines: the expression,
+// and a mark below the wrong character.
 func TestExpressionErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"outcomes:\n  a:\n    start: message-recieve\n    end: message-send": "f:3: outcomes.a.start: there is no probe message-recieve: did you mean message-receive?\nmessage-recieve\n^",
@@ -284,8 +284,8 @@ func TestExpressionErrors(t *testing.T) {
 	}
 }
 
-// What is wrong with a diagram is said all at once, each with its place: in the
-// scope file where it is written there, and else in its own.
+// All errors of a diagram are reported at once, each with its place: in the scope file if the
+// diagram is there, and otherwise in its own file.
 func TestDiagramErrors(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "system.dq")
@@ -313,7 +313,7 @@ func TestDiagramErrors(t *testing.T) {
 	}
 }
 
-// The errors of a diagram can be looked at one by one.
+// The errors of a diagram are available individually.
 func TestDiagramErrorUnwraps(t *testing.T) {
 	_, err := config.ParseDiagram("system.dq", "p = s:q")
 	var errs diagram.Errors

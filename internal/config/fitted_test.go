@@ -7,7 +7,7 @@ import (
 	"github.com/beamscope/beamscope/internal/config"
 )
 
-// A scope file keeps that beamscope chose a scale, until somebody sets another.
+// A scope file keeps the fact that beamscope chose a scale, until the user sets another scale.
 func TestFitted(t *testing.T) {
 	c, err := config.Parse("scope.yaml", []byte("outcomes:\n  a: {span: a, dmax: 50ms, bins: 50, fitted: true}\n"))
 	if err != nil {
@@ -26,7 +26,7 @@ func TestFitted(t *testing.T) {
 		return system.Probes[0].Fitted
 	}
 	if !fitted(c) {
-		t.Errorf("nothing says that it was fitted:\n%s", c.Format())
+		t.Errorf("no sign that it was fitted:\n%s", c.Format())
 	}
 	required, err := c.Edited(config.Edit{Path: []string{"outcomes", "a", "qta", "failure"}, Value: "0.1"})
 	if err != nil || !fitted(required) {

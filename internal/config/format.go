@@ -9,13 +9,16 @@ import (
 	"unicode"
 
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/safetext"
 )
 
-// Format writes the configuration as a scope file in its one form: what differs
-// from the defaults, and window, base and scales in any case. What Format writes,
-// Parse reads as the same configuration. Comments of the file that it came from are
-// not in it, but those inside a diagram are.
-func (c Config) Format() []byte {
+// Format writes the configuration as a scope file in canonical form: everything that differs from
+// the defaults, and always the window, the base and the scales. Parse reads the result as the
+// same configuration. Comments of the original file are lost, except those inside a diagram.
+func (c Config) Format() []byte { return c.format(nil) }
+
+// format is Format with notes about outcomes, by name, as comments.
+func (c Config) format(notes map[string]string) []byte {
 	var w writer
 	w.field(0, "target", flow(c.target()))
 	w.diagram(c)
@@ -32,12 +35,12 @@ func (c Config) Format() []byte {
 		w.field(0, "outcomes", "{}")
 	}
 	for _, o := range c.Outcomes {
-		w.outcome(o)
+		w.outcome(o, notes[o.Name])
 	}
 	return w.Bytes()
 }
 
-// A field is a key and its value, as they are written.
+// A field is a key and its value in written form.
 type field struct{ key, value string }
 
 func (c Config) target() []field {
@@ -56,7 +59,7 @@ func (c Config) target() []field {
 	return fields
 }
 
-// changed returns what is not as by default.
+// changed returns the fields that differ from the defaults.
 func (c Config) changed() []field {
 	d := Default()
 	return differing(
@@ -84,7 +87,7 @@ func (s Snapshots) changed() []field {
 		s.Dir != d.Dir, s.Before != d.Before, s.After != d.After, s.Keep != d.Keep, s.Size != d.Size)
 }
 
-// differing returns the fields that differ from a default.
+// differing returns those fields that differ from a default.
 func differing(fields []field, differ ...bool) []field {
 	var out []field
 	for i, f := range fields {
@@ -113,7 +116,7 @@ func (w Wrapper) fields() []field {
 	return fields
 }
 
-// origin returns where the instances of an outcome come from.
+// origin returns the fields for the source of an outcome's instances.
 func (o Outcome) origin() []field {
 	var fields []field
 	switch {
@@ -138,7 +141,7 @@ func (o Outcome) origin() []field {
 	return fields
 }
 
-// keyField writes the key of events; "" where it is the default.
+// keyField returns the value of the key of events, or "" for the default.
 func keyField(e outcome.Events) string {
 	switch {
 	case e.StartKey == "" && e.EndKey == "":
@@ -160,8 +163,8 @@ func (s Scale) fields() []field {
 	return fields
 }
 
-// fields writes points as quantiles, unless one of them is that of all executions,
-// which has no name as such.
+// fields writes points as quantiles, unless one of them is for all executions, which has no name
+// as a quantile.
 func (q *QTA) fields() []field {
 	var fields, points []field
 	last := len(q.Points) - 1
@@ -189,7 +192,7 @@ func triggerFields(triggers []Trigger) []field {
 	return fields
 }
 
-// flow writes fields on one line; "" where there are none.
+// flow writes fields on one line, or returns "" without fields.
 func flow(fields []field) string {
 	if len(fields) == 0 {
 		return ""
@@ -204,7 +207,7 @@ func flow(fields []field) string {
 // A writer writes YAML.
 type writer struct{ bytes.Buffer }
 
-// indent is that of what belongs to a key.
+// indent is the indentation below a key.
 const indent = "  "
 
 // field writes a line for a key, unless its value is "".
@@ -214,8 +217,12 @@ func (w *writer) field(depth int, key, value string) {
 	}
 }
 
-func (w *writer) outcome(o Outcome) {
+// outcome writes an outcome, with a note about it if there is one.
+func (w *writer) outcome(o Outcome, note string) {
 	fmt.Fprintf(w, "%s%s:\n", indent, quote(o.Name))
+	if note != "" {
+		fmt.Fprintf(w, "%s# %s\n", indent+indent, safetext.Line(strings.Join(strings.Fields(note), " ")))
+	}
 	for _, f := range o.origin() {
 		w.field(2, f.key, f.value)
 	}
@@ -245,13 +252,13 @@ func (w *writer) diagram(c Config) {
 	}
 }
 
-// fitsBlock tells whether a text is the same when it is read back from a block.
+// fitsBlock reports whether a text can be read back unchanged from a block.
 func fitsBlock(text string) bool {
 	return strings.Trim(text, "\n") != "" &&
 		!strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' })
 }
 
-// block writes a text as it is, line by line.
+// block writes a text unchanged, line by line.
 func (w *writer) block(key, text string) {
 	fmt.Fprintf(w, "%s: |%s\n", key, blockIndicators(text))
 	for line := range strings.Lines(strings.TrimSuffix(text, "\n") + "\n") {
@@ -262,8 +269,8 @@ func (w *writer) block(key, text string) {
 	}
 }
 
-// blockIndicators say what cannot be told from a block itself: its indentation
-// where its first line has some of its own, and how many lines end it.
+// blockIndicators returns indicators for what a block alone does not show: its indentation if its
+// first line is indented, and the number of lines at its end.
 func blockIndicators(text string) string {
 	s := ""
 	if strings.ContainsAny(text[:1], " \t\n") {
@@ -280,7 +287,7 @@ func blockIndicators(text string) string {
 
 var plainForm = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_./@:+-]*[A-Za-z0-9_])?$`)
 
-// quote writes a text so that it is read back as it is. YAML has Go's escapes.
+// quote quotes a text so that it is read back unchanged. YAML has the same escapes as Go.
 func quote(text string) string {
 	switch {
 	case plainForm.MatchString(text) && !strings.EqualFold(text, "null"):

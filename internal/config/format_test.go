@@ -24,7 +24,8 @@ import (
 
 var update = flag.Bool("update", false, "write what is formatted now into testdata")
 
-// Scope files in their one form are as in testdata, and stay as they are.
+// The canonical forms of scope files equal those in testdata, and formatting them again changes
+// nothing.
 func TestFormatGolden(t *testing.T) {
 	for name, text := range map[string]string{
 		"minimal.yaml": "outcomes: {a: }",
@@ -51,7 +52,7 @@ func TestFormatGolden(t *testing.T) {
 	}
 }
 
-// An inline diagram is the same to the byte, whatever its layout.
+// An inline diagram is preserved to the byte, whatever its layout.
 func TestFormatKeepsDiagrams(t *testing.T) {
 	for _, source := range []string{
 		"p = a", "p = a\n", "p = a\n\n", "\np = a", "\n\n  p = a\n \n", "  p = a", "\tp = a\n", "p = a;\r\nq = b;", " ", "# only\n",
@@ -66,7 +67,7 @@ func TestFormatKeepsDiagrams(t *testing.T) {
 	}
 }
 
-// Durations are written as one would.
+// Durations are written in the usual form.
 func TestFormatDurations(t *testing.T) {
 	for _, text := range []string{
 		"0s", "100ns", "1us", "1.5us", "500us", "1ms", "6.5ms", "25ms", "999.999999ms", "1s", "1.5s", "1.000000001s", "90s", "2m", "90m", "1h",
@@ -83,8 +84,8 @@ func TestFormatDurations(t *testing.T) {
 	}
 }
 
-// Whatever a configuration is, its file is read back as it, and written again as it
-// is.
+// The file of any configuration is read back as the same configuration, and written again as the
+// same file.
 func TestFormatParse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anyConfig(t)
@@ -105,7 +106,7 @@ func TestFormatParse(t *testing.T) {
 	})
 }
 
-// anyConfig draws a configuration that a scope file can be of.
+// anyConfig draws a configuration that a scope file can contain.
 func anyConfig(t *rapid.T) config.Config {
 	c := minimal()
 	c.Target = anyTarget(t)
@@ -178,7 +179,7 @@ func anyOutcome(t *rapid.T, name string, c config.Config) config.Outcome {
 	return o
 }
 
-// anyEvents draws events whose starts are of processes.
+// anyEvents draws events whose starts belong to processes.
 func anyEvents(t *rapid.T) outcome.Events {
 	return rapid.SampledFrom([]outcome.Events{
 		{Builtin: "gc"},
@@ -208,7 +209,7 @@ func anyProbability() *rapid.Generator[float64] {
 		rapid.Float64Range(1e-9, 1))
 }
 
-// hazards are settings of a hazard trigger that the QTA leaves room for.
+// hazards returns settings of a hazard trigger that the QTA allows.
 func hazards(q *config.QTA) []string {
 	if q == nil {
 		return nil
@@ -246,7 +247,7 @@ func anyTriggers(t *rapid.T, q *config.QTA, calculated bool) []config.Trigger {
 	return triggers
 }
 
-// anyDuration draws round ones and others.
+// anyDuration draws round durations and others.
 func anyDuration(t *rapid.T, low, high time.Duration, label string) time.Duration {
 	unit := rapid.SampledFrom([]time.Duration{1, time.Microsecond, time.Millisecond, time.Second, time.Minute}).Draw(t, "unit")
 	return max(low, rapid.Custom(func(t *rapid.T) time.Duration {
@@ -254,7 +255,7 @@ func anyDuration(t *rapid.T, low, high time.Duration, label string) time.Duratio
 	}).Draw(t, label)/unit*unit)
 }
 
-// anyName draws a text that is not empty and without NUL, of all kinds of characters.
+// anyName draws a non-empty text without NUL, with all kinds of characters.
 func anyName(t *rapid.T, label string) string {
 	return rapid.StringOfN(rapid.OneOf(
 		rapid.RuneFrom([]rune("ab :#{}[],&*!|>'\"%@`-?~=\\\t\n\r\u0085\u2028\uFEFF\x1b/.")),
@@ -262,9 +263,9 @@ func anyName(t *rapid.T, label string) string {
 	), 1, 20, 80).Draw(t, label)
 }
 
-// Whatever a scope file says, it is a configuration that is read back as it is
-// written, and of which a system can be made, or an error of one line that says
-// where; of several for a diagram.
+// Any input gives either a valid configuration or an error. The configuration can be formatted
+// and read back unchanged, and converted to a system. The error has one line with the place, or
+// several lines for a diagram.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		every,
@@ -317,7 +318,7 @@ func checkError(t *testing.T, err error) {
 	}
 }
 
-// checkSystem checks what every source relies on.
+// checkSystem checks everything on which sources rely.
 func checkSystem(t *testing.T, c config.Config) {
 	s := system(t, c)
 	names, spans := make(map[string]bool), make(map[string]bool)
@@ -338,7 +339,7 @@ func checkSystem(t *testing.T, c config.Config) {
 	}
 }
 
-// checkEvents checks what the source of outcomes of the VM relies on.
+// checkEvents checks everything on which the source of outcomes of the VM relies.
 func checkEvents(t *testing.T, spec outcome.Spec) {
 	rule, err := spec.VM.Rule()
 	if err == nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What instances can be grouped by is what a scope file can say.
+// A scope file accepts exactly the groupings that Groupings returns.
 func TestGroupings(t *testing.T) {
 	for text, want := range map[string][]string{
 		"{span: a}":       {"pid", "mfa"},

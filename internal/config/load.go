@@ -14,16 +14,15 @@ import (
 	"github.com/beamscope/beamscope/internal/trusted"
 )
 
-// MaxFile bounds the size of a scope file in bytes, and of one with a diagram.
+// MaxFile is the largest size in bytes of a scope file, and of a diagram file.
 const MaxFile = 1 << 20
 
-// MaxOutcomes bounds the outcomes of a scope file, with the names of its diagram that
-// have no entry. Each takes memory and time in every window. It is five times what is
-// discovered at most.
+// MaxOutcomes limits the outcomes of a scope file, including the names of its diagram without an
+// entry. Each uses memory and time in every window. It is five times the limit of discovery.
 const MaxOutcomes = 1000
 
-// Load reads a scope file. Paths in it are relative to its folder. Errors are
-// a [*DiagramError] for what is wrong with a diagram, and an [*Error] for the rest.
+// Load reads a scope file. Paths in it are relative to its folder. The error is a [*DiagramError]
+// for a wrong diagram, and an [*Error] otherwise.
 func Load(path string) (Config, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return Config{}, &Error{File: path, Text: "is a folder: name the scope file in it"}
@@ -35,7 +34,7 @@ func Load(path string) (Config, error) {
 	return Parse(path, data)
 }
 
-// readFile reads a file of limited size. Its errors go behind the file's name.
+// readFile reads a file of limited size. Its errors are meant to follow the file's name.
 func readFile(path string) ([]byte, error) {
 	file, err := trusted.Open(path, os.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
@@ -56,7 +55,7 @@ func readFile(path string) ([]byte, error) {
 	return data, nil
 }
 
-// unreadable says why a file could not be read, without its path.
+// unreadable returns the reason why a file could not be read, without its path.
 func unreadable(err error) error {
 	var at *os.PathError
 	if errors.As(err, &at) {
@@ -65,26 +64,26 @@ func unreadable(err error) error {
 	return fmt.Errorf("cannot be read: %w", err)
 }
 
-// Parse reads the contents of a scope file; the path is for messages and for
-// the files that it names. Errors are those of Load.
+// Parse parses the contents of a scope file. The path is for messages, and for the files that the
+// scope file names. The errors are those of Load.
 func Parse(path string, data []byte) (Config, error) {
 	r := &reader{file: path, dir: filepath.Dir(path), open: readFile}
 	return r.document(data)
 }
 
-// check returns an error unless a scope file could say what c does: whatever is
-// edited has to pass the one who reads it.
+// check returns an error unless a scope file could contain c. It reads the formatted
+// configuration, so edits must pass the same checks as files.
 func (c Config) check() error {
 	_, err := c.reader().document(c.Format())
 	return withoutLine(err)
 }
 
-// reader returns one for what the configuration is written as.
+// reader returns a reader of the formatted configuration.
 func (c Config) reader() *reader {
 	return &reader{dir: c.Dir, open: func(string) ([]byte, error) { return []byte(c.Diagram), nil }}
 }
 
-// withoutLine takes the line of a file that nobody has seen out of an error.
+// withoutLine removes the line from an error about a file that the user has not seen.
 func withoutLine(err error) error {
 	var at *Error
 	if errors.As(err, &at) {
@@ -107,12 +106,12 @@ func (r *reader) document(data []byte) (Config, error) {
 	return r.config(value{node: doc.Content[0]})
 }
 
-// alone refuses a second YAML document: nothing of it would be read.
+// alone rejects a second YAML document, which would otherwise be ignored.
 func (r *reader) alone(data []byte) error {
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	var first, second yaml.Node
 	if err := d.Decode(&first); err != nil {
-		return nil // empty, which is found out elsewhere
+		return nil // the file is empty, which is checked elsewhere
 	}
 	if err := d.Decode(&second); err == nil {
 		return &Error{File: r.file, Line: second.Line, Text: "a second YAML document: write one"}

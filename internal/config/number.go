@@ -16,7 +16,7 @@ var (
 	percentForm  = regexp.MustCompile(`^p([0-9]+(\.[0-9]+)?)$`)
 )
 
-// parseNumber parses a decimal number that is not negative.
+// parseNumber parses a non-negative decimal number.
 func parseNumber(text string) (float64, bool) {
 	x, err := strconv.ParseFloat(text, 64)
 	return x, err == nil && numberForm.MatchString(text)
@@ -29,8 +29,9 @@ func parseDuration(text string) (time.Duration, bool) {
 	return d, err == nil && durationForm.MatchString(text)
 }
 
-// FormatDuration writes a duration exactly, as scope files have them: in the largest
-// unit of which it is at least one, minutes and hours only if whole.
+// FormatDuration formats a duration exactly, in the form of scope files. It uses the largest
+// unit that is not longer than the duration. It uses minutes and hours only if the result is a
+// whole number.
 func FormatDuration(d time.Duration) string { return dq.FormatDelay(d) }
 
 // Units of sizes in bytes.
@@ -58,7 +59,7 @@ func formatSize(n int64) string {
 	case n%kiB == 0:
 		return strconv.FormatInt(n/kiB, 10) + "KiB"
 	}
-	return strconv.FormatInt(n, 10) + "B" // which parseSize refuses
+	return strconv.FormatInt(n, 10) + "B" // parseSize rejects this form
 }
 
 // parsePercent parses the name of a quantile, such as p99.9, to a probability
@@ -68,12 +69,12 @@ func parsePercent(text string) (float64, bool) {
 	if m == nil {
 		return 0, false
 	}
-	p, err := strconv.ParseFloat(m[1]+"e-2", 64) // exact, where a division is not
+	p, err := strconv.ParseFloat(m[1]+"e-2", 64) // exact, unlike a division
 	return p, err == nil && p > 0 && p < 1
 }
 
-// FormatQuantile returns the name of the quantile of a probability above 0 and below
-// 1, as scope files have them: p99.9.
+// FormatQuantile returns the name of the quantile of a probability above 0 and below 1, as in
+// scope files: p99.9.
 func FormatQuantile(p float64) string {
 	digits := strconv.FormatFloat(p, 'f', -1, 64)[len("0."):] + "00"
 	whole, rest := strings.TrimLeft(digits[:2], "0"), strings.TrimRight(digits[2:], "0")

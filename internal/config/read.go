@@ -9,7 +9,7 @@ import (
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
-// Bounds of the thesis's parameters, and of those beyond it.
+// Limits of the parameters of the thesis and of further ones.
 const (
 	minExponent, maxExponent = -10, 10
 	maxBins                  = 65536
@@ -44,7 +44,7 @@ func (r *reader) config(v value) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	// Read last, because they depend on base and the diagram.
+	// These come last, because they depend on the base and the diagram.
 	if c.Outcomes, err = r.outcomes(v, outcomes, c.Base); err != nil {
 		return Config{}, err
 	}
@@ -81,7 +81,7 @@ func (r *reader) node(v value) (string, error) {
 	return name, err
 }
 
-// name reads a text that is not empty.
+// name reads a non-empty text.
 func (r *reader) name(v value) (string, error) {
 	name, err := r.text(v)
 	if err == nil && name == "" {
@@ -94,7 +94,7 @@ func (r *reader) confidence(v value) (float64, error) {
 	return r.share(v, func(p float64) bool { return p > 0 && p < 1 }, "above 0 and below 1")
 }
 
-// maxStandardErrors is far more than any bounds need.
+// maxStandardErrors is far more than any use needs.
 const maxStandardErrors = 100
 
 func (r *reader) standardErrors(v value) (float64, error) {

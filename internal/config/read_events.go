@@ -11,27 +11,28 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// maxExpr bounds an expression in bytes.
+// maxExpr is the largest length of an expression in bytes.
 const maxExpr = 4096
 
-// defaultPairing is that of events where a scope file gives none.
+// defaultPairing is the pairing of events for scope files without one.
 const defaultPairing = dtrace.Last
 
-// ofVM reports whether events of the VM are the instances' starts and ends.
+// ofVM reports whether the instances start and end with events of the VM.
 func (o Outcome) ofVM() bool { return o.VM != outcome.Events{} }
 
 // OfSpans reports whether the instances are spans of VM probes.
 func (o Outcome) OfSpans() bool { return o.Wrapper == "" && !o.ofVM() }
 
-// An origin is what a scope file gives of where instances come from. The values
-// that are not given have no node.
+// An origin contains the keys of a scope file about the source of instances. Missing values have
+// no node.
 type origin struct {
 	span, wrapper, vm     value
 	start, end, key, pair value
 	group, exit, explain  value
 }
 
-// fields returns how the keys are read: later, as they depend on each other.
+// fields returns a function for each key. It stores the value for later, because the keys depend
+// on each other.
 func (f *origin) fields() map[string]func(value) error {
 	fields := make(map[string]func(value) error)
 	for key, to := range map[string]*value{
@@ -44,13 +45,13 @@ func (f *origin) fields() map[string]func(value) error {
 	return fields
 }
 
-// A given is a key that a scope file has.
+// A given is a key in a scope file.
 type given struct {
 	key string
 	value
 }
 
-// given returns those of some keys that there are.
+// given returns those of the keys that are present.
 func (f *origin) given(keys ...given) []given {
 	var out []given
 	for _, k := range keys {
@@ -61,7 +62,7 @@ func (f *origin) given(keys ...given) []given {
 	return out
 }
 
-// origin settles where the instances of an outcome come from.
+// origin sets the source of an outcome's instances.
 func (r *reader) origin(e entry, o *Outcome, f origin) error {
 	events := f.given(given{"start", f.start}, given{"end", f.end}, given{"key", f.key}, given{"pair", f.pair})
 	kinds := f.given(given{"span", f.span}, given{"wrapper", f.wrapper}, given{"vm", f.vm})
@@ -99,7 +100,7 @@ func (r *reader) origin(e entry, o *Outcome, f origin) error {
 	return err
 }
 
-// explain reads whether the slow instances of an outcome are explained.
+// explain reads whether to explain the slow instances of an outcome.
 func (r *reader) explain(v value, o Outcome) (Override, error) {
 	on, err := r.boolean(v)
 	switch {
@@ -108,7 +109,7 @@ func (r *reader) explain(v value, o Outcome) (Override, error) {
 	case o.ofVM():
 		return AsAll, r.errorf(v, "only spans are explained, and this is an outcome of the VM: leave explain out")
 	case o.Wrapper != "":
-		return AsAll, r.errorf(v, "what comes over TCP does not tell its processes: write span instead of wrapper, or leave explain out")
+		return AsAll, r.errorf(v, "spans that come over TCP do not name their processes: write span instead of wrapper, or leave explain out")
 	case on:
 		return On, nil
 	}
@@ -126,12 +127,12 @@ func (r *reader) builtin(v value) (string, error) {
 		for _, b := range dtrace.Builtins() {
 			names = append(names, b.Name)
 		}
-		return "", r.errorf(v, "%s is no outcome that is built in: use one of %s", shown(v.node), strings.Join(names, ", "))
+		return "", r.errorf(v, "%s is not a built-in outcome: use one of %s", shown(v.node), strings.Join(names, ", "))
 	}
 	return name, nil
 }
 
-// events reads the events that are starts and ends, of which one key is given.
+// events reads the events that start and end instances. At least one of the keys is given.
 func (r *reader) events(e entry, f origin) (outcome.Events, error) {
 	events := outcome.Events{Pairing: defaultPairing}
 	var err error
@@ -158,7 +159,7 @@ func (r *reader) events(e entry, f origin) (outcome.Events, error) {
 	return events, err
 }
 
-// expression reads an expression, and returns it as it is written.
+// expression reads an expression, and returns its text unchanged.
 func (r *reader) expression(v value) (string, error) {
 	text, err := r.text(v)
 	if err != nil {
@@ -172,7 +173,7 @@ func (r *reader) expression(v value) (string, error) {
 	return text, r.exprError(v, err)
 }
 
-// exprError puts an error of an expression in our form: it keeps its lines.
+// exprError converts an error of an expression to our form, and keeps its lines.
 func (r *reader) exprError(v value, err error) error {
 	var syntax *dtrace.SyntaxError
 	if !errors.As(err, &syntax) {
@@ -185,7 +186,7 @@ func (r *reader) exprError(v value, err error) error {
 	return &Error{File: r.file, Line: v.node.Line, Path: v.path, Text: strings.Join(lines, "\n"), Expr: syntax}
 }
 
-// key reads which arguments of starts and ends tell instances apart.
+// key reads which arguments of starts and ends identify an instance.
 func (r *reader) key(v value) (start, end string, err error) {
 	if v.isText() {
 		start, err = r.name(v)
@@ -207,11 +208,11 @@ func (r *reader) pairing(v value) (dtrace.Pairing, error) {
 			return p, nil
 		}
 	}
-	return 0, r.errorf(v, "%s is none of first, last and fifo", shown(v.node))
+	return 0, r.errorf(v, "%s is not first, last or fifo", shown(v.node))
 }
 
-// rule checks that the ends of instances can find their starts. Those of built-in
-// outcomes do.
+// rule checks that the starts of instances can be found from their ends. Built-in outcomes need
+// no check.
 func (r *reader) rule(e entry, o *Outcome, key value) error {
 	rule, err := o.VM.Rule()
 	if err != nil || o.VM.Builtin != "" {
@@ -221,7 +222,7 @@ func (r *reader) rule(e entry, o *Outcome, key value) error {
 	if key.node == nil {
 		key = e.value
 		if at := slices.IndexFunc(events, func(e dtrace.Event) bool { return e.Probe.Subject == "" }); at >= 0 {
-			return r.errorf(key, "%s is of no process: write by what an end finds its start, as in key: %s",
+			return r.errorf(key, "%s belongs to no process: write the argument by which an end finds its start, as in key: %s",
 				events[at].Probe.DTraceName(), argNames(events[at])[0])
 		}
 	}
@@ -233,14 +234,14 @@ func (r *reader) rule(e entry, o *Outcome, key value) error {
 	return r.atLine(key, rule.Validate())
 }
 
-// has returns whether an event has an argument of this name.
+// has returns a function that reports whether an event has an argument with this name.
 func has(name string) func(dtrace.Event) bool {
 	return func(e dtrace.Event) bool {
 		return slices.ContainsFunc(e.Probe.Args, func(a dtrace.Arg) bool { return a.Name == name })
 	}
 }
 
-// argNames returns what a key of events can be, each once.
+// argNames returns the possible keys of events, without repetitions.
 func argNames(events ...dtrace.Event) []string {
 	var names []string
 	for _, e := range events {
@@ -253,7 +254,7 @@ func argNames(events ...dtrace.Event) []string {
 	return append(names, dtrace.Thread)
 }
 
-// group reads what instances are grouped by.
+// group reads the grouping of instances.
 func (r *reader) group(v value, o Outcome) (string, error) {
 	name, err := r.name(v)
 	if err != nil {
@@ -265,11 +266,11 @@ func (r *reader) group(v value, o Outcome) (string, error) {
 	return name, nil
 }
 
-// groupable returns why instances cannot be grouped by something, nil where they can.
+// groupable returns the reason why instances cannot be grouped by something, or nil.
 func (o Outcome) groupable(by string) error {
 	switch {
 	case o.Wrapper != "":
-		return errors.New("what comes over TCP does not tell its processes: leave group out")
+		return errors.New("spans that come over TCP do not name their processes: leave group out")
 	case !o.ofVM() && by != outcome.GroupPID && by != outcome.GroupMFA:
 		return fmt.Errorf("spans are grouped by %s, the process that starts them, or by %s, its function", outcome.GroupPID, outcome.GroupMFA)
 	case !o.ofVM():
@@ -280,7 +281,7 @@ func (o Outcome) groupable(by string) error {
 		return err
 	}
 	if rule.RunQueue {
-		return errors.New("scheduler threads are not grouped: leave group out")
+		return errors.New("scheduler threads cannot be grouped: leave group out")
 	}
 	for _, event := range rule.Start {
 		if _, ok := event.Probe.Operand(by); ok && by != dtrace.Thread {
@@ -294,7 +295,7 @@ func (o Outcome) groupable(by string) error {
 	return nil
 }
 
-// groups lists what instances can be grouped by that these events start.
+// groups lists the possible groupings of instances that these events start.
 func groups(events ...dtrace.Event) string {
 	var names []string
 	if !slices.ContainsFunc(events, func(e dtrace.Event) bool { return e.Probe.Subject == "" }) {
@@ -308,7 +309,7 @@ func groups(events ...dtrace.Event) string {
 	return strings.Join(names, ", ")
 }
 
-// exit reads what the exit of a process makes of its instances.
+// exit reads how the exit of a process affects its instances.
 func (r *reader) exit(v value, o Outcome) (fails bool, err error) {
 	switch v.node.Value {
 	case "failure":
@@ -322,8 +323,8 @@ func (r *reader) exit(v value, o Outcome) (fails bool, err error) {
 	return false, r.errorf(v, "%s is neither timeout nor failure", shown(v.node))
 }
 
-// canFailByExit returns why the exit of a process cannot be the failure of instances,
-// nil where it can: a process has to be what they are of.
+// canFailByExit returns the reason why the exit of a process cannot be the failure of instances,
+// or nil. It requires that each instance belongs to a process.
 func (o Outcome) canFailByExit() error {
 	if o.Wrapper != "" {
 		return errors.New("exits of processes are not seen over TCP: write span instead of wrapper, or leave exit out")
@@ -336,7 +337,7 @@ func (o Outcome) canFailByExit() error {
 		return err
 	}
 	if rule.RunQueue || !ofProcess(rule.Start, rule.Key.Start) || !ofProcess(rule.End, rule.Key.End) {
-		return errors.New("its key is no process, which could exit: leave exit out")
+		return errors.New("its key is not a process, so it cannot exit: leave exit out")
 	}
 	if slices.ContainsFunc(rule.End, func(e dtrace.Event) bool { return e.Probe.Name == processExit }) {
 		return errors.New("an exit ends its instances already: leave exit out")
@@ -344,7 +345,7 @@ func (o Outcome) canFailByExit() error {
 	return nil
 }
 
-// processExit is the probe of exits.
+// processExit is the name of the probe for exits.
 const processExit = "process__exit"
 
 // ofProcess reports whether the key of each of these events is a process.
@@ -358,16 +359,15 @@ func ofProcess(events dtrace.Expr, key string) bool {
 	return true
 }
 
-// Groupings returns what the instances of an outcome can be grouped by: the process and
-// the function, and what else the events of a VM that start them tell of processes, ports
-// and nodes. There is nothing for what comes over TCP.
+// Groupings returns the possible groups of an outcome's instances: the process and the function,
+// and arguments of the start events with processes, ports and nodes. Outcomes over TCP have none.
 func (o Outcome) Groupings() []string {
 	names := []string{outcome.GroupPID, outcome.GroupMFA}
 	var rule dtrace.Rule
 	if o.ofVM() {
 		r, err := o.VM.Rule()
 		if err != nil {
-			return nil // no scope file says it
+			return nil // a scope file cannot contain it
 		}
 		rule = *r
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/beamscope/beamscope/dtrace"
 )
 
-// outcomes reads the entries of outcomes. They may be left out where there is a
-// diagram: its names are outcomes by default. Without one it has to be said that
-// there are none, with {}: they are yet to be discovered. whole is the scope file.
+// outcomes reads the entries of outcomes. They may be missing if there is a diagram, because its
+// names are outcomes by default. Without a diagram the key is required, and {} means that
+// outcomes are still to be discovered. whole is the scope file.
 func (r *reader) outcomes(whole, v value, base time.Duration) ([]Outcome, error) {
 	if v.node == nil {
 		if len(r.composition.names) == 0 {
@@ -52,7 +52,7 @@ func (r *reader) bounded(v value, outcomes int) error {
 	return nil
 }
 
-// different checks that no spans belong to two outcomes. Events may.
+// different checks that no spans belong to two outcomes. Events may belong to several.
 func (r *reader) different(entries []entry, outcomes []Outcome) error {
 	spans, wrappers := make(map[string]string), make(map[string]string)
 	for i, o := range outcomes {
@@ -90,7 +90,7 @@ func sentByWrapper(outcomes []Outcome) bool {
 
 func (r *reader) outcome(e entry, base time.Duration) (Outcome, error) {
 	if !diagram.IsName(e.key) || len(e.key) > bpf.MaxNameLen {
-		return Outcome{}, r.errorf(e.at(), "a name is made of letters, digits and underscores, %d bytes at most, and begins with no digit", bpf.MaxNameLen)
+		return Outcome{}, r.errorf(e.at(), "a name consists of letters, digits and underscores, has at most %d bytes, and does not begin with a digit", bpf.MaxNameLen)
 	}
 	if e.node.Kind == yaml.ScalarNode && e.node.Tag == "!!null" {
 		return defaultOutcome(e.key), nil
@@ -120,7 +120,7 @@ func (r *reader) outcome(e entry, base time.Duration) (Outcome, error) {
 	return r.required(e, o, scale, base, qta, triggers)
 }
 
-// required reads what depends on the delays that an outcome can have.
+// required reads the keys that depend on the possible delays of an outcome.
 func (r *reader) required(e entry, o Outcome, form scaleForm, base time.Duration, qta, triggers value) (Outcome, error) {
 	scale, err := form.scale()
 	if err != nil {
@@ -156,13 +156,13 @@ func (r *reader) span(v value) (string, error) {
 	return name, err
 }
 
-// A scaleForm is what a scope file gives of a scale.
+// A scaleForm contains the keys of a scale in a scope file.
 type scaleForm struct {
 	exponent, bins *int
-	dMax           time.Duration // 0 where it is not given
+	dMax           time.Duration // 0 if not given
 	fitted         bool
 
-	builtin dtrace.Builtin // has a scale of its own; the zero Builtin has none
+	builtin dtrace.Builtin // has its own scale; the zero Builtin has none
 }
 
 func (f scaleForm) scale() (Scale, error) {

@@ -9,13 +9,13 @@ import (
 	"github.com/beamscope/beamscope/dq"
 )
 
-// A point is a step of a QTA and the key that gives it.
+// A point is a step of a QTA, with its key in the file.
 type point struct {
 	dq.Step
 	entry
 }
 
-// qta reads what is required of an outcome whose delays are up to dMax.
+// qta reads the requirement of an outcome whose delays are at most dMax.
 func (r *reader) qta(v value, dMax time.Duration) (*QTA, error) {
 	entries, err := r.mapping(v)
 	if err != nil {
@@ -84,8 +84,7 @@ func (r *reader) delay(v value, dMax time.Duration) (time.Duration, error) {
 	return r.duration(v, 0, dMax)
 }
 
-// rising returns the points in the order of their probabilities, with which delays
-// must not fall.
+// rising returns the points sorted by probability. Their delays must not fall.
 func (r *reader) rising(points []point) ([]dq.Step, error) {
 	slices.SortStableFunc(points, func(a, b point) int { return cmp.Compare(a.P, b.P) })
 	var steps []dq.Step
@@ -105,7 +104,7 @@ func (r *reader) rising(points []point) ([]dq.Step, error) {
 	return steps, nil
 }
 
-// onLine says where something is; nothing where it is in no file.
+// onLine returns the line of a place as text, or nothing if it is in no file.
 func onLine(line int) string {
 	if line == 0 {
 		return ""

@@ -2,7 +2,7 @@ package config
 
 import "time"
 
-// Bounds of what is kept.
+// Limits of what is kept.
 const (
 	maxBefore = 1024
 	maxAfter  = 10 * time.Minute

@@ -51,8 +51,8 @@ func (r *reader) addresses(v value, remote bool) ([]string, error) {
 
 var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$`)
 
-// address reads host:port. Whoever reaches it is believed, so that other machines
-// have to be meant.
+// address reads host:port. Everyone who can connect is trusted, so addresses of other machines
+// must be allowed explicitly.
 func (r *reader) address(v value, remote bool) (string, error) {
 	text, err := r.text(v)
 	if err != nil {
@@ -64,7 +64,7 @@ func (r *reader) address(v value, remote bool) (string, error) {
 		return "", r.errorf(v, "%s is not an address: write host:port, as in %s", shown(v.node), DefaultListen)
 	}
 	if !remote && host != "localhost" && !ip.Unmap().IsLoopback() {
-		return "", r.errorf(v, "%s is not on this machine alone, and nothing is encrypted or asked for a password: write remote: true beside it if that is meant", shown(v.node))
+		return "", r.errorf(v, "%s is open to other machines, and the protocol has neither encryption nor passwords: write remote: true beside it to allow this", shown(v.node))
 	}
 	return text, nil
 }

@@ -7,12 +7,14 @@ import (
 	"github.com/beamscope/beamscope/internal/atomicfile"
 )
 
-// Save writes the configuration to a scope file, at once or not at all, and only
-// if it can be loaded again. Comments of a file that is replaced are lost, except
-// those inside a diagram; it keeps its permissions. A diagram that is in a file of
-// its own stays there, and is referred to: SaveDiagram writes it. Paths are
-// written relative to the folder of the new file.
-func (c Config) Save(path string) error {
+// Save writes the configuration to a scope file atomically, and only if it can be loaded again.
+// Comments of a replaced file are lost, except those inside a diagram. The file keeps its
+// permissions. A diagram in a separate file stays there, and the scope file refers to it:
+// SaveDiagram writes it. Paths are written relative to the folder of the new file.
+func (c Config) Save(path string) error { return c.SaveNoted(path, nil) }
+
+// SaveNoted is Save with notes about outcomes, by name. Each becomes a comment in the outcome's entry.
+func (c Config) SaveNoted(path string, notes map[string]string) error {
 	c, err := c.movedTo(filepath.Dir(path))
 	if err != nil {
 		return err
@@ -20,14 +22,14 @@ func (c Config) Save(path string) error {
 	if err := c.check(); err != nil {
 		return fmt.Errorf("%s is not saved: %w", path, err)
 	}
-	data := c.Format()
+	data := c.format(notes)
 	if len(data) > MaxFile {
 		return fmt.Errorf("%w: %s is not saved: %d KiB, and at most %d can be loaded", ErrInvalid, path, len(data)>>10, MaxFile>>10)
 	}
 	return atomicfile.Write(path, data)
 }
 
-// SaveDiagram writes the source of the diagram, as it is, to a file of its own.
+// SaveDiagram writes the source of the diagram unchanged to a separate file.
 func (c Config) SaveDiagram(path string) error {
 	if _, err := ParseDiagram(path, c.Diagram); err != nil {
 		return err
@@ -35,7 +37,7 @@ func (c Config) SaveDiagram(path string) error {
 	return atomicfile.Write(path, []byte(c.Diagram))
 }
 
-// movedTo returns the configuration with its paths relative to another folder.
+// movedTo returns the configuration with its paths made relative to another folder.
 func (c Config) movedTo(dir string) (Config, error) {
 	if filepath.Clean(dir) == filepath.Clean(c.Dir) {
 		return c, nil

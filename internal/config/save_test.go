@@ -21,7 +21,7 @@ func load(t *testing.T, path string) config.Config {
 	return c
 }
 
-// What is saved is loaded as it was, with its diagram to the byte.
+// A saved configuration is loaded unchanged, with its diagram to the byte.
 func TestSave(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "scope.yaml")
 	write(t, filepath.Dir(path), map[string]string{"scope.yaml": "# by hand\n" + every})
@@ -41,7 +41,34 @@ func TestSave(t *testing.T) {
 	}
 }
 
-// A diagram in a file of its own stays there, and is written apart.
+// Notes become comments in the entries of their outcomes. They do not change what is loaded, whatever
+// is in them.
+func TestSaveNoted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "scope.yaml")
+	write(t, filepath.Dir(path), map[string]string{"scope.yaml": every})
+	c := load(t, path)
+	notes := map[string]string{c.Outcomes[0].Name: "seen: ring", c.Outcomes[1].Name: "seen: not at all: no\n  outcomes: {}\x1b[2J", "nobody": "lost"}
+	if err := c.SaveNoted(path, notes); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(c, load(t, path)); diff != "" {
+		t.Errorf("-saved +loaded:\n%s", diff)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{c.Outcomes[0].Name + ":\n    # seen: ring\n", "\n    # seen: not at all: no outcomes: {}"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("it lacks %q:\n%s", want, text)
+		}
+	}
+	if strings.ContainsRune(string(text), '\x1b') || strings.Contains(string(text), "lost") {
+		t.Errorf("%q", text)
+	}
+}
+
+// A diagram in a separate file stays there, and is written separately.
 func TestSaveDiagram(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "scope.yaml")
@@ -60,7 +87,7 @@ func TestSaveDiagram(t *testing.T) {
 	}
 }
 
-// A scope file in another folder names the same files.
+// A scope file that is saved in another folder refers to the same files.
 func TestSaveElsewhere(t *testing.T) {
 	dir := t.TempDir()
 	other := filepath.Join(dir, "other")
@@ -77,7 +104,7 @@ func TestSaveElsewhere(t *testing.T) {
 	}
 }
 
-// What could not be loaded is not saved, and the file stays as it was.
+// A configuration that could not be loaded is not saved, and the file stays unchanged.
 func TestSaveRefuses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "scope.yaml")
 	if err := minimal().Save(path); err != nil {

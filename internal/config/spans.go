@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/beamscope/beamscope/bpf"
@@ -14,23 +15,22 @@ import (
 )
 
 var (
-	// ErrObserved says that spans are those of an outcome already.
+	// ErrObserved means that the spans already belong to an outcome.
 	ErrObserved = errors.New("observed already")
 
-	// ErrBuiltin says that no outcome of a name is built into the VM.
+	// ErrBuiltin means that no outcome with this name is built into the VM.
 	ErrBuiltin = errors.New("no outcome that is built into the VM")
 
-	// ErrFull says that a scope file can have no more outcomes: see [MaxOutcomes].
+	// ErrFull means that a scope file cannot have more outcomes, see [MaxOutcomes].
 	ErrFull = fmt.Errorf("a scope file has at most %d outcomes", MaxOutcomes)
 
-	// ErrSpan says that a scope file cannot have an outcome of certain spans.
+	// ErrSpan means that a scope file cannot have an outcome for these spans.
 	ErrSpan = errors.New("no outcome can be made of spans with this name")
 )
 
-// WithSpan returns the configuration with one outcome more: that of the spans of a
-// name. It is called as they are, as far as outcomes can be: what is no letter, digit or
-// underscore becomes an underscore, and where the name is taken, a number comes behind
-// it. The error wraps [ErrObserved], [ErrFull] or
+// WithSpan returns the configuration with another outcome, for the spans with a name. The outcome
+// has the same name, but characters other than letters, digits and underscores become underscores,
+// and if the name is taken, a number is added. The error wraps [ErrObserved], [ErrFull] or
 // [ErrSpan].
 func (c Config) WithSpan(span string, scale Scale) (Config, error) {
 	all, _, err := c.probes()
@@ -57,7 +57,7 @@ func (c Config) WithSpan(span string, scale Scale) (Config, error) {
 	case !utf8.ValidString(span):
 		return c, fmt.Errorf("%w: %q is not UTF-8, which scope files are", ErrSpan, span)
 	case onLabel >= bpf.NamesPerLabel:
-		return c, fmt.Errorf("%w: %d outcomes fall on the label of %q already", ErrSpan, onLabel, span)
+		return c, fmt.Errorf("%w: %d outcomes already use the label of %q", ErrSpan, onLabel, span)
 	}
 	taken := func(name string) bool {
 		return slices.ContainsFunc(all, func(o Outcome) bool { return o.Name == name })
@@ -66,16 +66,16 @@ func (c Config) WithSpan(span string, scale Scale) (Config, error) {
 	return c, nil
 }
 
-// BuiltinScale returns the scale of an outcome that is built into the VM, where none is
-// given; false where there is no such outcome.
+// BuiltinScale returns the default scale of a built-in outcome of the VM; false if there is no such
+// outcome.
 func BuiltinScale(builtin string) (Scale, bool) {
 	b, ok := dtrace.LookupBuiltin(builtin)
 	return Scale{DMax: b.DMax, Bins: b.Bins}, ok
 }
 
-// WithBuiltin returns the configuration with one outcome more: one that is built into the
-// VM, such as gc. It is called as that is, with a number behind it where the name is
-// taken. The error wraps [ErrObserved], [ErrFull] or [ErrBuiltin].
+// WithBuiltin returns the configuration with another outcome that is built into the VM, such as
+// gc. The outcome has the same name, with a number added if the name is taken. The error wraps
+// [ErrObserved], [ErrFull] or [ErrBuiltin].
 func (c Config) WithBuiltin(builtin string, scale Scale) (Config, error) {
 	all, _, err := c.probes()
 	if err != nil {
@@ -98,14 +98,35 @@ func (c Config) WithBuiltin(builtin string, scale Scale) (Config, error) {
 	return c, nil
 }
 
-// Spans returns the names of the spans that are those of outcomes, also of names in
-// the diagram that have no entry.
+// Spans returns the names of all spans that belong to outcomes, including names of the diagram
+// without an entry.
 func (c Config) Spans() []string {
 	var spans []string
 	for _, o := range c.ofSpans() {
 		spans = append(spans, o.Span)
 	}
 	return spans
+}
+
+// SetsDMax reports whether the user has set the dMax of an outcome: it is neither the default of
+// all outcomes nor that of a built-in outcome of the VM.
+func (c Config) SetsDMax(name string) bool {
+	for _, o := range c.Outcomes {
+		if o.Name == name {
+			if o.Scale.DMax != 0 {
+				return o.Scale.DMax != builtinDMax(o)
+			}
+			return o.Scale.Exponent != 0 || o.Scale.Bins != DefaultBins
+		}
+	}
+	return false
+}
+
+// builtinDMax returns the default dMax of an outcome that is built into the VM, and 0 for other
+// outcomes.
+func builtinDMax(o Outcome) time.Duration {
+	scale, _ := BuiltinScale(o.VM.Builtin)
+	return scale.DMax
 }
 
 // DiagramNames returns the names of the diagram.
@@ -124,7 +145,8 @@ func (c Config) DiagramNames() []string {
 	return composed.names
 }
 
-// Explained returns the names of the outcomes whose slow instances are explained, likewise.
+// Explained returns the names of the outcomes whose slow instances are explained, including names
+// of the diagram without an entry.
 func (c Config) Explained() []string {
 	var names []string
 	for _, o := range c.ofSpans() {
@@ -144,7 +166,19 @@ func (c Config) ObservesVMs() bool {
 	return slices.ContainsFunc(all, func(o Outcome) bool { return o.Wrapper == "" })
 }
 
-// ofSpans returns the outcomes that are of spans.
+// OnlySpans reports whether all outcomes of VMs are spans, except built-in outcomes with these
+// names.
+func (c Config) OnlySpans(spare ...string) bool {
+	all, _, err := c.probes()
+	if err != nil {
+		all = c.Outcomes
+	}
+	return !slices.ContainsFunc(all, func(o Outcome) bool {
+		return o.Wrapper == "" && !o.OfSpans() && !slices.Contains(spare, o.VM.Builtin)
+	})
+}
+
+// ofSpans returns the outcomes that consist of spans.
 func (c Config) ofSpans() []Outcome {
 	all, _, err := c.probes()
 	if err != nil {
@@ -153,7 +187,7 @@ func (c Config) ofSpans() []Outcome {
 	return slices.DeleteFunc(slices.Clone(all), func(o Outcome) bool { return !o.OfSpans() })
 }
 
-// outcomeOf returns a name that an outcome can have, like that of its spans.
+// outcomeOf returns a valid name for an outcome, similar to the name of its spans.
 func outcomeOf(span string) string {
 	name := strings.Map(func(r rune) rune {
 		if diagram.InName(r) {
@@ -167,7 +201,7 @@ func outcomeOf(span string) string {
 	return cut(name, bpf.MaxNameLen)
 }
 
-// different returns the name with a number behind it where it is taken.
+// different returns the name, with a number added if it is taken.
 func different(name string, taken func(string) bool) string {
 	for n, try := 2, name; ; n++ {
 		if !taken(try) {
@@ -178,7 +212,8 @@ func different(name string, taken func(string) bool) string {
 	}
 }
 
-// cut returns the first characters of a text that take so many bytes at most.
+// cut returns the longest beginning of a text that has at most most bytes, without splitting a
+// character.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -13,8 +13,8 @@ import (
 	"github.com/beamscope/beamscope/internal/config"
 )
 
-// Outcomes are called as their spans, as far as they can be; each has a name of its
-// own. What comes out can be saved and loaded.
+// Outcomes get the names of their spans as far as these are valid, and all names differ. The
+// result can be saved and loaded.
 func TestWithSpan(t *testing.T) {
 	c := config.Default()
 	c.Diagram = "p = a -> b\n"
@@ -23,7 +23,7 @@ func TestWithSpan(t *testing.T) {
 	long := strings.Repeat("x", 255)
 	for _, test := range []struct{ span, name string }{
 		{"checkout", "checkout"},
-		{"over_tcp", "over_tcp"}, // another kind of spans
+		{"over_tcp", "over_tcp"}, // a different kind of spans
 		{"tcp", "tcp_2"},
 		{"größe", "größe"},
 		{"gr__e", "gr__e"},
@@ -37,8 +37,8 @@ func TestWithSpan(t *testing.T) {
 		{"a\u0301", "a\u0301"},
 		{"\u0301a", "_\u0301a"},
 		{"٣", "_٣"},
-		{"a\u200bb", "a_b_4"}, // of no width
-		{"\u202eab", "_ab"},   // right to left
+		{"a\u200bb", "a_b_4"}, // a character of zero width
+		{"\u202eab", "_ab"},   // a right-to-left mark
 		{"1st", "_1st"},
 		{"null", "null"},
 		{"{a: 'b'}\n\"c\"\u2028\ufeff\x7f", "_a___b____c____"},
@@ -87,7 +87,7 @@ func TestWithSpan(t *testing.T) {
 	}
 }
 
-// A label has room for so many names.
+// The number of names on one label is limited.
 func TestWithSpansOnOneLabel(t *testing.T) {
 	c := config.Default()
 	added := 0
@@ -105,7 +105,7 @@ func TestWithSpansOnOneLabel(t *testing.T) {
 	}
 }
 
-// A configuration with as many outcomes as a scope file can have gets no more.
+// A configuration with the largest number of outcomes accepts no more.
 func TestFull(t *testing.T) {
 	c := config.Default()
 	for i := range config.MaxOutcomes {
@@ -123,7 +123,8 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// A configuration without outcomes says so, and is a system without probes.
+// The file of a configuration without outcomes shows that explicitly, and its system has no
+// probes.
 func TestNoOutcomes(t *testing.T) {
 	c := config.Default()
 	if text := string(c.Format()); text != "window: 1s\nbase: 1ms\noutcomes: {}\n" {
@@ -139,8 +140,8 @@ func TestNoOutcomes(t *testing.T) {
 	}
 }
 
-// All outcomes of spans are explained where that is said of all, but those of which
-// something else is said.
+// The setting for all outcomes applies to all outcomes of spans, except those with their own
+// setting.
 func TestExplainedNames(t *testing.T) {
 	const file = "explain: %v\ndiagram: p = a -> b\noutcomes: {on: {explain: true}, off: {explain: false}, tcp: {wrapper: x}, gc: {vm: gc}, as_all: {}}\n"
 	for explain, want := range map[bool][]string{

@@ -7,11 +7,10 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// System returns what an oscilloscope does with the configuration. Its probes are
-// the outcomes in their order, and then the names of the diagram that have no
-// entry: definitions and operators, then outcomes, as they come in the diagram. It
-// returns an error for what no scope file could say: never where the configuration
-// is as it was read.
+// System converts the configuration for an oscilloscope. The probes are the outcomes in their
+// order, and then the names of the diagram without an entry: definitions and operators, then
+// outcomes, in the order of the diagram. System returns an error for a configuration that no
+// scope file could contain. That never happens to a configuration that was read and not changed.
 func (c Config) System() (*scope.System, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -39,16 +38,15 @@ func (c Config) System() (*scope.System, error) {
 	return s, nil
 }
 
-// selfContained returns the configuration with its diagram in it, even where that
-// is a file of its own, and without the folder of snapshots, which means nothing
-// elsewhere.
+// selfContained returns the configuration with its diagram included, even if that comes from a
+// separate file. It removes the folder of snapshots, which is meaningless elsewhere.
 func (c Config) selfContained() Config {
 	c.DiagramFile = ""
 	c.Snapshots.Dir = DefaultSnapshotsDir
 	return c
 }
 
-// probes returns the outcomes with those that have no entry, and the diagram.
+// probes returns the outcomes, including those without an entry, and the diagram.
 func (c Config) probes() ([]Outcome, *diagram.File, error) {
 	if c.Diagram == "" {
 		return c.Outcomes, nil, nil
@@ -61,8 +59,7 @@ func (c Config) probes() ([]Outcome, *diagram.File, error) {
 	return withDefaults(c.Outcomes, composed.names), file, err
 }
 
-// withDefaults returns entries, and outcomes as they are by default for the names
-// that have none.
+// withDefaults returns the entries, followed by default outcomes for the names without an entry.
 func withDefaults(entries []Outcome, names []string) []Outcome {
 	all := append([]Outcome(nil), entries...)
 	has := make(map[string]bool)

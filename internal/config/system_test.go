@@ -33,8 +33,8 @@ func specs(s *scope.System) []outcome.Spec {
 	return specs
 }
 
-// A system has the outcomes in their order, and then the names of the diagram that
-// have no entry.
+// A system has the outcomes in their order, followed by the names of the diagram without an
+// entry.
 func TestSystemProbes(t *testing.T) {
 	s := system(t, parse(t, every))
 	byDefault := func(name string) outcome.Spec {
@@ -67,8 +67,7 @@ func TestSystemProbes(t *testing.T) {
 	}
 }
 
-// Outcomes of spans are explained where that is said of them, or of all and nothing else
-// of them.
+// Outcomes of spans are explained according to their own setting, or else the setting for all.
 func TestExplained(t *testing.T) {
 	const outcomes = "outcomes: {as_all: {}, on: {explain: true}, off: {explain: false}, vm: {vm: gc}, tcp: {wrapper: x}}\n"
 	for text, want := range map[string][]string{
@@ -94,7 +93,7 @@ func TestExplained(t *testing.T) {
 	}
 }
 
-// A diagram is enough.
+// A configuration with only a diagram is valid.
 func TestSystemOfDiagram(t *testing.T) {
 	for _, text := range []string{
 		"diagram: p = x -> a:q(y, s:r); r = z -> y",
@@ -114,7 +113,7 @@ func TestSystemOfDiagram(t *testing.T) {
 	}
 }
 
-// What is required, and what is kept, gets to the system.
+// Requirements and other settings reach the system.
 func TestSystemRequirements(t *testing.T) {
 	s := system(t, parse(t, every))
 	if s.Window != 250*time.Millisecond || s.History != 60 || s.Samples != 20 || s.HoldOff != 30*time.Second {
@@ -134,12 +133,12 @@ func TestSystemRequirements(t *testing.T) {
 	}
 	for i, p := range s.Probes {
 		if i != 11 && (p.QTA != nil || p.Triggers != nil) {
-			t.Errorf("%+v: nothing is required of it", p)
+			t.Errorf("%+v: it has no requirement", p)
 		}
 	}
 }
 
-// The bounds of means are those of a confidence, or standard errors as in the thesis.
+// The bounds of means use a confidence, or standard errors as in the thesis.
 func TestMeanBounds(t *testing.T) {
 	for keys, want := range map[string]scope.MeanBounds{
 		"":                      {Confidence: 0.95},
@@ -154,8 +153,7 @@ func TestMeanBounds(t *testing.T) {
 	}
 }
 
-// A configuration that was edited is checked as one that is read, and says what is
-// wrong by the keys of a scope file.
+// An edited configuration is checked like one that is read. Errors use the keys of a scope file.
 func TestSystemOfEdited(t *testing.T) {
 	for _, test := range []struct {
 		edit func(c *config.Config)
@@ -163,7 +161,7 @@ func TestSystemOfEdited(t *testing.T) {
 	}{
 		{func(c *config.Config) { c.Outcomes[0].Scale.Bins = 0 }, `outcomes.a.bins: "0" is not a whole number from 1 to 65536`},
 		{func(c *config.Config) { c.Outcomes[0].Scale.Bins = 1001 }, `outcomes.a: invalid grid: 1001 bins: want 1 to 1000`},
-		{func(c *config.Config) { c.Outcomes[0].Name = "a: b" }, `outcomes.a: b: a name is made of letters, digits and underscores, 255 bytes at most, and begins with no digit`},
+		{func(c *config.Config) { c.Outcomes[0].Name = "a: b" }, `outcomes.a: b: a name consists of letters, digits and underscores, has at most 255 bytes, and does not begin with a digit`},
 		{func(c *config.Config) { c.Window = time.Minute },
 			`window: "1m" is out of range: write a number and a unit (ns, us, ms, s, m, h), as in 500ms, from 100ms to 10s`},
 		{func(c *config.Config) { c.Snapshots.Size = 1000 },

@@ -28,23 +28,23 @@ type entry struct {
 	value
 }
 
-// at is the place of the key.
+// at returns the place of the key.
 func (e entry) at() value { return value{e.keyNode, e.path} }
 
 // A reader turns values into a configuration.
 type reader struct {
 	file string
-	dir  string // of the file
+	dir  string // folder of the file
 	open func(path string) ([]byte, error)
 
-	composition composition // by the diagram, once that is read
+	composition composition // set once the diagram has been read
 }
 
 func (r *reader) errorf(v value, format string, args ...any) error {
 	return &Error{File: r.file, Line: v.node.Line, Path: v.path, Text: printable(fmt.Sprintf(format, args...))}
 }
 
-// printable returns a text as one line for a terminal.
+// printable returns a text as one line that is safe for a terminal.
 func printable(text string) string {
 	if !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return text
@@ -53,7 +53,7 @@ func printable(text string) string {
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
-// mapping returns the entries of a mapping, whose keys are strings and different.
+// mapping returns the entries of a mapping. Its keys must be different strings.
 func (r *reader) mapping(v value) ([]entry, error) {
 	node := v.node
 	if node.Kind == yaml.AliasNode {
@@ -83,7 +83,7 @@ func (r *reader) mapping(v value) ([]entry, error) {
 	return entries, nil
 }
 
-// keyName returns a key for messages, which are one line for a terminal.
+// keyName formats a key for messages, as one line that is safe for a terminal.
 func keyName(key string) string {
 	if strings.ContainsFunc(key, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(key)
@@ -94,7 +94,7 @@ func keyName(key string) string {
 // isText reports whether the value is a text.
 func (v value) isText() bool { return v.node.Kind == yaml.ScalarNode && v.node.Tag != "!!null" }
 
-// fields reads a mapping whose keys are known.
+// fields reads a mapping with known keys.
 func (r *reader) fields(v value, known map[string]func(value) error) error {
 	entries, err := r.mapping(v)
 	if err != nil {
@@ -162,7 +162,7 @@ func (r *reader) boolean(v value) (bool, error) {
 	return false, r.errorf(v, "%s is neither true nor false", shown(v.node))
 }
 
-// share reads a number from 0 to 1 for which ok holds.
+// share reads a number from 0 to 1 that ok accepts.
 func (r *reader) share(v value, ok func(float64) bool, want string) (float64, error) {
 	x, isNumber := parseNumber(v.node.Value)
 	if v.node.Kind != yaml.ScalarNode || !isNumber || !ok(x) {
@@ -171,7 +171,7 @@ func (r *reader) share(v value, ok func(float64) bool, want string) (float64, er
 	return x, nil
 }
 
-// duration reads a delay that is a whole number of nanoseconds.
+// duration reads a delay in whole nanoseconds.
 func (r *reader) duration(v value, low, high time.Duration) (time.Duration, error) {
 	d, ok := parseDuration(v.node.Value)
 	what := "is out of range"
@@ -188,7 +188,7 @@ func (r *reader) duration(v value, low, high time.Duration) (time.Duration, erro
 	return d, nil
 }
 
-// describe names what a node is for messages.
+// describe describes a node for messages.
 func describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -204,7 +204,7 @@ func describe(n *yaml.Node) string {
 	return shown(n)
 }
 
-// shown quotes a node's value, shortened.
+// shown returns a node's value, quoted and shortened.
 func shown(n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode {
 		return describe(n)
@@ -219,7 +219,7 @@ func shown(n *yaml.Node) string {
 
 var yamlLine = regexp.MustCompile(`line (\d+)`)
 
-// syntaxError puts an error of the YAML parser in our form.
+// syntaxError converts an error of the YAML parser to our form.
 func syntaxError(file string, err error) error {
 	text := strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), "yaml: ")), " ")
 	e := &Error{File: file, Text: "not YAML: " + text}
@@ -231,7 +231,7 @@ func syntaxError(file string, err error) error {
 	return e
 }
 
-// atLine gives an error that has no place of its own that of a value.
+// atLine adds the place of a value to an error without a place.
 func (r *reader) atLine(v value, err error) error {
 	if err == nil || errors.Is(err, ErrInvalid) {
 		return err

@@ -2,18 +2,18 @@ package dashboard
 
 import "github.com/beamscope/beamscope/internal/session"
 
-// attached is a Control that is attached to something that runs, as a session is. Its
-// methods may be called from any goroutine.
+// attached is a Control of something that runs, such as a session. Any goroutine may call its
+// methods.
 type attached interface {
-	// Status returns how it stands with what is observed.
+	// Status returns the state of what is observed.
 	Status() session.Status
 
-	// StartWrappers tells the wrappers to send instances, StopWrappers to send none.
+	// StartWrappers makes the wrappers send instances. StopWrappers makes them stop sending.
 	StartWrappers()
 	StopWrappers()
 }
 
-// attached returns what the dashboard is attached to; nil for a recording.
+// attached returns the Control if it is attached to something that runs, and nil for a recording.
 func (d *Dashboard) attached() attached {
 	a, _ := d.control.(attached)
 	return a

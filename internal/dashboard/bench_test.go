@@ -17,7 +17,7 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// A countingTTY is a terminal that counts what is written to it.
+// A countingTTY is a terminal that counts the bytes written to it.
 type countingTTY struct {
 	width, height int
 	written       atomic.Int64
@@ -43,8 +43,8 @@ func (t *countingTTY) WindowSize() (tcell.WindowSize, error) {
 	return tcell.WindowSize{Width: t.width, Height: t.height}, nil
 }
 
-// sixProbes is a system of six probes with 1000 bins each, of which one is calculated
-// and judged.
+// sixProbes is a system of six probes with 1000 bins each. One probe is calculated and has a
+// requirement.
 const sixProbes = `
 diagram: |
   e = a -> b -> c;
@@ -58,7 +58,7 @@ outcomes:
   f: {span: f, dmax: 100ms, bins: 1000}
 `
 
-// sixFrames returns frames of that system, each of other instances.
+// sixFrames returns n frames of that system. Each frame has different instances.
 func sixFrames(tb testing.TB, n int) (*scope.System, []*outcome.Batch, []*scope.Frame) {
 	tb.Helper()
 	c, err := config.Parse("six.yaml", []byte(sixProbes))
@@ -87,7 +87,7 @@ func sixFrames(tb testing.TB, n int) (*scope.System, []*outcome.Batch, []*scope.
 	return system, batches, frames
 }
 
-// batchOf returns what a second of 2000 requests might have been.
+// batchOf returns a simulated second of 2000 requests.
 func batchOf(s *scope.System, random *rand.Rand, second int64) *outcome.Batch {
 	w := outcome.Window{From: second * int64(time.Second), To: (second + 1) * int64(time.Second)}
 	b := &outcome.Batch{Window: w, Time: time.Unix(second, 0)}
@@ -108,9 +108,9 @@ func batchOf(s *scope.System, random *rand.Rand, second int64) *outcome.Batch {
 	return b
 }
 
-// BenchmarkFrame shows frames of six plots of 1000 bins at 200×60, from the scope to
-// the terminal. It prints what the terminal gets for each, and the share of a core that
-// five a second take.
+// BenchmarkFrame shows frames of six plots of 1000 bins at 200×60, from the scope to the
+// terminal. It reports how many bytes the terminal gets for each frame, and the share of a core
+// that five frames a second take.
 func BenchmarkFrame(b *testing.B) {
 	for _, term := range []string{"xterm", "xterm-256color"} {
 		b.Run(term, func(b *testing.B) { benchmarkFrame(b, term) })

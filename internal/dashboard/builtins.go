@@ -12,20 +12,20 @@ import (
 	"github.com/beamscope/beamscope/internal/tui"
 )
 
-// addHelp says what the key does that adds outcomes.
-const addHelp = "add outcomes of the VM, and spans without one; or fewer"
+// addHelp describes the key that adds outcomes.
+const addHelp = "add or remove outcomes of the VM and discovered spans"
 
-// errRecordedOnly says that a recording has no more outcomes than it has.
+// errRecordedOnly means that a recording contains no other outcomes to add.
 var errRecordedOnly = errors.New("a recording has the outcomes that were recorded, and no more")
 
-// A choice is something that can be observed or not.
+// A choice is something that the dashboard can start or stop observing.
 type choice struct {
-	line          string // for people
-	builtin, span string // one of them
+	line          string // text in the list
+	builtin, span string // exactly one of the two is set
 }
 
-// choices returns the outcomes that are built into the VM, and the spans that have been
-// discovered and are no outcome.
+// choices returns the outcomes that are built into the VM, and the discovered spans that have no
+// outcome.
 func (d *Dashboard) choices() []choice {
 	var all []choice
 	for _, b := range dtrace.Builtins() {
@@ -39,7 +39,7 @@ func (d *Dashboard) choices() []choice {
 	return all
 }
 
-// addOutcomes has outcomes chosen that are observed besides.
+// addOutcomes asks which further outcomes to observe.
 func (d *Dashboard) addOutcomes() {
 	_, recorded := d.control.(player)
 	switch {
@@ -78,7 +78,7 @@ func (d *Dashboard) addOutcomes() {
 	})
 }
 
-// choose has outcomes added and taken away.
+// choose adds and removes outcomes.
 func (d *Dashboard) choose(add, drop []choice) {
 	d.change("changing what is observed", func(c *config.Config) (err error) {
 		for _, x := range drop {
@@ -106,7 +106,7 @@ func (d *Dashboard) choose(add, drop []choice) {
 	})
 }
 
-// chosen says what was added and taken away.
+// chosen describes what was added and removed.
 func chosen(add, drop []choice) string {
 	var parts []string
 	for _, x := range add {

@@ -14,7 +14,7 @@ import (
 	"github.com/beamscope/beamscope/internal/session"
 )
 
-// beyond is a control of a session in which a span has no outcome.
+// beyond is the control of a session in which one span has no outcome.
 type beyond struct {
 	*control
 	spans []string
@@ -24,7 +24,7 @@ func (b beyond) Status() session.Status { return session.Status{Beyond: b.spans}
 func (b beyond) StartWrappers()         {}
 func (b beyond) StopWrappers()          {}
 
-// lookingAt shows a session that observes collections, while there are no spans.
+// lookingAt shows a session without spans that observes collections.
 func lookingAt(t *testing.T, control Control, c config.Config) *harness {
 	t.Helper()
 	screen := tcell.NewSimulationScreen("UTF-8")
@@ -62,13 +62,13 @@ func withGC(t *testing.T) config.Config {
 	return c
 }
 
-// Outcomes of the VM are added on the dashboard and taken away, and so are spans that
-// found no room among those that were discovered. It says how to add spans.
+// The dashboard adds and removes outcomes of the VM. It also adds spans that exceeded the limit
+// on discovered outcomes. It describes how to add spans.
 func TestAddOutcomes(t *testing.T) {
 	b := beyond{&control{config: withGC(t)}, []string{"s-201"}}
 	h := lookingAt(t, b, b.config)
 	if text := h.text(); !strings.Contains(text, `no spans yet: beamscope:with_span(<<"name">>, Fun) marks them; A adds outcomes`) {
-		t.Errorf("it does not say how to add spans:\n%s", text)
+		t.Errorf("no text describes how to add spans:\n%s", text)
 	}
 	h.keys("A")
 	if text := h.text(); !strings.Contains(text, "✓ gc ") || !strings.Contains(text, "run  ") || !strings.Contains(text, "span «s-201»") {
@@ -98,21 +98,21 @@ func TestAddOutcomes(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if text := h.text(); !strings.Contains(text, "from the next window on: also gc-minor") {
-		t.Errorf("it does not say what was added:\n%s", text)
+		t.Errorf("no message describes what was added:\n%s", text)
 	}
 	if len(b.applied) != 2 || !slices.ContainsFunc(h.d.keys, func(b binding) bool { return b.show == "A" && b.help == addHelp }) {
 		t.Errorf("applied %d times", len(b.applied))
 	}
 }
 
-// A recording has no more outcomes than it has.
+// No outcomes can be added to a recording.
 func TestAddOutcomesToRecording(t *testing.T) {
 	h := start(t, "mm1k", 20, 80, 24, 256)
 	p := recordingControl{h.control}
 	h.do(func() { h.d.control = p })
 	h.keys("A")
 	if text := h.text(); !strings.Contains(text, errRecordedOnly.Error()) {
-		t.Errorf("it does not say why not:\n%s", text)
+		t.Errorf("no message gives the reason:\n%s", text)
 	}
 }
 

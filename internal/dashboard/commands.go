@@ -14,20 +14,21 @@ import (
 
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/seen"
 )
 
-// table returns all keys but those of the tabs.
+// table returns all keys except those of the tabs.
 func (d *Dashboard) table() keymap {
 	var m keymap
 	for _, k := range d.opts.Knobs {
 		m = append(m, binding{anywhere, []press{char(k.Key)}, string(k.Key), k.Label, k.Label, func() { d.turn(k) }})
 	}
 	m = append(m, keymap{
-		{anywhere, []press{char('?'), {key: tcell.KeyF1}}, "?", "help", "what the keys do", d.help},
-		{anywhere, []press{char('q')}, "q", "quit", "leave; the terminal is as it was", d.leave},
-		{anywhere, []press{char('o')}, "o", "overview", "table of all probes, and back to the plots", d.switchPage},
+		{anywhere, []press{char('?'), {key: tcell.KeyF1}}, "?", "help", "show all keys", d.help},
+		{anywhere, []press{char('q')}, "q", "quit", "quit and restore the terminal", d.leave},
+		{anywhere, []press{char('o')}, "o", "overview", "switch between the table of all outcomes and the plots", d.switchPage},
 	}...)
-	freeze := binding{anywhere, []press{char('f')}, "f", "freeze", "stop at this window, or follow the present again", d.freeze}
+	freeze := binding{anywhere, []press{char('f')}, "f", "freeze", "freeze this window, or follow the present again", d.freeze}
 	if p, ok := d.control.(player); ok {
 		freeze.short = "pause"
 		m = append(m, freeze,
@@ -38,24 +39,24 @@ func (d *Dashboard) table() keymap {
 		key := []rune(tabKeys)[i]
 		short := t.name()
 		if short == "plots" {
-			short = "edit plots" // which are not the plots themselves
+			short = "edit plots" // to distinguish the tab from the plots themselves
 		}
 		m = append(m, binding{anywhere, []press{char(key)}, string(key), short, "open or close the tab " + t.name(), func() { d.toggle(t) }})
 	}
 	m = append(m,
-		binding{anywhere, []press{{key: tcell.KeyTab}, {key: tcell.KeyBacktab}}, "Tab", "", "move between the sidebar and what is beside it", d.swap},
+		binding{anywhere, []press{{key: tcell.KeyTab}, {key: tcell.KeyBacktab}}, "Tab", "", "move between the sidebar and the main part", d.swap},
 		binding{anywhere, []press{{key: tcell.KeyEscape}}, "Esc", "", "back: from the sidebar, a snapshot, a plot alone, the plots", d.back})
 	if _, ok := d.control.(player); !ok {
 		m = append(m, freeze)
 	}
 	m = append(m,
-		binding{anywhere, []press{char(',')}, ", .", "", "one window back, or on", func() { d.scene.step(-1) }},
+		binding{anywhere, []press{char(',')}, ", .", "", "one window back or forward", func() { d.scene.step(-1) }},
 		binding{anywhere, []press{char('.')}, ".", "", "", func() { d.scene.step(1) }},
-		binding{anywhere, []press{char('<')}, "< >", "", "ten windows back, or on", func() { d.scene.step(-10) }},
+		binding{anywhere, []press{char('<')}, "< >", "", "ten windows back or forward", func() { d.scene.step(-10) }},
 		binding{anywhere, []press{char('>')}, ">", "", "", func() { d.scene.step(10) }},
 		binding{anywhere, []press{char('i')}, "i", "", explainHelp, d.explain},
 		binding{anywhere, []press{char('A')}, "A", "", addHelp, d.addOutcomes},
-		binding{anywhere, []press{char('e')}, "e", "", "draw this window below all others; again: no more", d.toggleOverlay},
+		binding{anywhere, []press{char('e')}, "e", "", "draw this window below all others, or stop doing so", d.toggleOverlay},
 		binding{anywhere, []press{char('x')}, "x", "export", "write the plot, or all of the overview, to a file", d.export},
 		binding{anywhere, []press{char('w')}, "w", "save", "save the configuration in force as a scope file", d.save},
 	)
@@ -64,18 +65,18 @@ func (d *Dashboard) table() keymap {
 
 func (d *Dashboard) quit() { d.app.Stop() }
 
-// leave quits, and asks before where what somebody has changed would be lost.
+// leave quits. It asks first if the user's changes would be lost.
 func (d *Dashboard) leave() {
 	what := d.loses()
 	if what == "" {
 		d.quit()
 		return
 	}
-	d.confirm(what+": leave all the same?", d.quit, reply{'w', "save", d.save})
+	d.confirm(what+": quit anyway?", d.quit, reply{'w', "save", d.save})
 }
 
-// loses says what of somebody's doing would be lost by quitting, "" for nothing: also
-// where it is of something that was only tried, as in a demonstration or a recording.
+// loses describes the user's changes that quitting would lose, or returns "" if there are none.
+// Changes in a demonstration, a recording or a snapshot do not count: they are only experiments.
 func (d *Dashboard) loses() string {
 	if _, ok := d.control.(player); ok || d.opts.Fixed || len(d.opts.Knobs) > 0 {
 		return ""
@@ -98,7 +99,7 @@ type player interface {
 	SetSpeed(float64)
 }
 
-// freeze stops at a window, or follows the present again. A recording waits meanwhile.
+// freeze stops at a window, or follows the present again. A recording pauses while it is frozen.
 func (d *Dashboard) freeze() {
 	d.scene.freeze()
 	if p, ok := d.control.(player); ok && d.scene == d.live {
@@ -106,7 +107,7 @@ func (d *Dashboard) freeze() {
 	}
 }
 
-// The slowest and the fastest that a recording is played at.
+// Limits of the speed at which a recording is played.
 const slowest, fastest = 1.0 / 16, 256
 
 // speed changes the speed of a recording by a factor.
@@ -146,7 +147,7 @@ func (d *Dashboard) back() {
 	}
 }
 
-// toggleOverlay has the window that is shown drawn below all others, or no more.
+// toggleOverlay draws the current window below all others, or stops doing so.
 func (d *Dashboard) toggleOverlay() {
 	s := d.scene
 	if s.hasOverlay {
@@ -175,7 +176,7 @@ func (d *Dashboard) turn(k Knob) {
 	})
 }
 
-// save asks where to save the configuration, and does.
+// save asks for a path and saves the configuration there.
 func (d *Dashboard) save() {
 	if d.scene != d.live {
 		d.fail(errSnapshot)
@@ -197,12 +198,12 @@ func (d *Dashboard) save() {
 	d.enter(what, "the name of a scope file", path, func(path string, settled func(error)) { d.saveTo(c, path, whole, settled) })
 }
 
-// only leaves no outcomes in a configuration but these, and no diagram that has others.
-// It tells whether it took one away.
+// only removes all outcomes except these from a configuration. It also removes the diagram if
+// that has other outcomes, and reports whether it did.
 func only(c *config.Config, names map[string]bool) bool {
 	for _, name := range probesOf(*c) {
 		if names[name] {
-			c.Entry(name) // also of one that is as by default
+			c.Entry(name) // so that a probe with default settings has an entry too
 		}
 	}
 	c.Outcomes = slices.DeleteFunc(c.Outcomes, func(o config.Outcome) bool { return !names[o.Name] })
@@ -214,7 +215,7 @@ func only(c *config.Config, names map[string]bool) bool {
 	return true
 }
 
-// probesOf returns the names of the probes of a configuration that is in force.
+// probesOf returns the names of the probes of the configuration in force.
 func probesOf(c config.Config) []string {
 	system, err := c.System()
 	if err != nil {
@@ -223,7 +224,7 @@ func probesOf(c config.Config) []string {
 	return namesOf(system)
 }
 
-// namesOf returns the names of the probes of a system; none of nil.
+// namesOf returns the names of the probes of a system, or none if it is nil.
 func namesOf(s *scope.System) []string {
 	if s == nil {
 		return nil
@@ -235,8 +236,8 @@ func namesOf(s *scope.System) []string {
 	return names
 }
 
-// saveTo saves a configuration, and asks before it takes the place of a file that has
-// other things in it. A process id is left out: it is of one run of a VM.
+// saveTo saves a configuration. It asks before it replaces an existing file. It omits the process
+// id, which is valid for one run of a VM only.
 func (d *Dashboard) saveTo(c config.Config, path string, whole bool, settled func(error)) {
 	target := ""
 	if c.Target.PID != 0 {
@@ -244,7 +245,7 @@ func (d *Dashboard) saveTo(c config.Config, path string, whole bool, settled fun
 		c.Target.PID = 0
 	}
 	d.replace(path, "Comments in it are lost, except those in a diagram.", settled, func() {
-		if err := c.Save(path); err != nil {
+		if err := c.SaveNoted(path, d.notes()); err != nil {
 			settled(err)
 			return
 		}
@@ -262,8 +263,22 @@ func (d *Dashboard) saveTo(c config.Config, path string, whole bool, settled fun
 	})
 }
 
-// saveDiagramOf saves the diagram of a configuration that has it in a file of its own,
-// where the one in there is another. It asks before.
+// notes returns notes for a saved scope file: how the events of each outcome are seen, if that is
+// known.
+func (d *Dashboard) notes() map[string]string {
+	observer, ok := d.control.(interface{ Seen() map[string]seen.Sight })
+	if !ok {
+		return nil
+	}
+	notes := make(map[string]string)
+	for name, sight := range observer.Seen() {
+		notes[name] = "seen: " + sight.String()
+	}
+	return notes
+}
+
+// saveDiagramOf saves the diagram of a configuration that keeps it in a separate file, if that
+// file has a different diagram. It asks before it replaces the file.
 func (d *Dashboard) saveDiagramOf(c config.Config) {
 	if c.DiagramFile == "" {
 		return
@@ -282,8 +297,8 @@ func (d *Dashboard) saveDiagramOf(c config.Config) {
 	})
 }
 
-// replace writes a file, and asks before if it is there already. Settled is told what is
-// in the way.
+// replace writes a file, and asks first if the file exists. It passes settled what prevents
+// writing.
 func (d *Dashboard) replace(path, consequence string, settled func(error), write func()) {
 	_, err := os.Stat(path)
 	switch {

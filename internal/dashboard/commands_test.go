@@ -15,9 +15,10 @@ import (
 	"github.com/rivo/tview"
 
 	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/seen"
 )
 
-// A line that is asked for is answered with another one.
+// answer replaces the text of an input line and presses Enter.
 func (h *harness) answer(text string) {
 	h.t.Helper()
 	h.key(tcell.KeyCtrlU)
@@ -25,7 +26,7 @@ func (h *harness) answer(text string) {
 	h.key(tcell.KeyEnter)
 }
 
-// What is in force is saved; what is there already is replaced if one says so.
+// Saving writes the configuration in force. It replaces an existing file only if the user agrees.
 func TestSave(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "saved.yaml")
 	h := start(t, "mm1k", 20, 120, 40, 256)
@@ -41,14 +42,14 @@ func TestSave(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.keys("w")
-	h.shows(path) // it is where to save from now on
+	h.shows(path) // the path for further saving
 	h.key(tcell.KeyEnter)
 	h.shows("is there already", "y yes   n no")
 	h.keys("n")
 	h.shows("save as", "saved.yaml is there already: it stays as it is")
 	h.key(tcell.KeyEscape)
 	if text, err := os.ReadFile(path); string(text) != other {
-		t.Errorf("%q, error %v: replaced, and it was not to be", text, err)
+		t.Errorf("%q, error %v: replaced without the user's agreement", text, err)
 	}
 	h.keys("w")
 	h.key(tcell.KeyEnter)
@@ -58,7 +59,7 @@ func TestSave(t *testing.T) {
 	}
 }
 
-// Also where there is little room, one sees how to answer.
+// The question shows the possible answers on a narrow screen too.
 func TestConfirmOnNarrowScreen(t *testing.T) {
 	h := start(t, "mm1k", 20, 40, 20, 256)
 	h.do(func() {
@@ -67,7 +68,33 @@ func TestConfirmOnNarrowScreen(t *testing.T) {
 	h.shows("Replace it?", "another.", "y yes   n no")
 }
 
-// Of marked probes those alone are saved, without a diagram that has others.
+// seeing is the control of a session that knows how the events of outcomes are seen.
+type seeing struct{ *control }
+
+func (seeing) Seen() map[string]seen.Sight {
+	return map[string]seen.Sight{"worker_1": seen.By(seen.Ring), "probe": seen.Not("no eBPF")}
+}
+
+// A saved scope file says how the events of each outcome are seen.
+func TestSaveSeen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "saved.yaml")
+	h := start(t, "mm1k", 20, 120, 40, 256)
+	h.do(func() { h.d.control = seeing{h.control} })
+	h.keys("w")
+	h.answer(path)
+	h.shows("saved: beamscope run -c " + path)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"worker_1:\n    # seen: ring\n", "probe:\n    # seen: not at all: no eBPF\n", "worker_2:\n    span: worker_2\n"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("it lacks %q:\n%s", want, text)
+		}
+	}
+}
+
+// If probes are marked, only those are saved, without a diagram that has others.
 func TestSaveMarked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "marked.yaml")
 	h := start(t, "mm1k", 20, 120, 40, 256)
@@ -95,8 +122,8 @@ func TestSaveMarked(t *testing.T) {
 	}
 }
 
-// A probe of the diagram that is observed as by default can be saved as well; one that
-// is gone cannot.
+// A probe of the diagram with default settings can be saved as well. A probe that no longer
+// exists cannot.
 func TestOnly(t *testing.T) {
 	c := config.Default()
 	c.Diagram = "p = q -> r;"
@@ -105,7 +132,7 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-// A plot is written to a file, which is replaced if one says so.
+// A plot is written to a file. An existing file is replaced only if the user agrees.
 func TestExport(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "plot.csv")
 	h := start(t, "mm1k", 20, 120, 40, 256)
@@ -120,9 +147,9 @@ func TestExport(t *testing.T) {
 	h.answer(path)
 	h.shows("is there already")
 	h.keys("n")
-	h.answer(path + ".doc") // what was asked for is asked for still
+	h.answer(path + ".doc") // the question stays open
 	h.shows("export as", path+".doc", "unknown format")
-	h.keys("2") // goes on with what was typed, and nowhere else
+	h.keys("2") // goes into the input line, and nowhere else
 	h.shows(path + ".doc2")
 	h.answer(filepath.Join(filepath.Dir(path), "none", "plot.csv"))
 	h.shows("export as", "none does not exist")
@@ -133,7 +160,7 @@ func TestExport(t *testing.T) {
 	h.shows("written: " + path)
 }
 
-// The hints are those of what is in front.
+// The hints belong to whatever is in front.
 func TestHintsOfDialogs(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256)
 	for _, test := range []struct{ keys, want string }{
@@ -152,11 +179,11 @@ func TestHintsOfDialogs(t *testing.T) {
 	h.shows("y yes  n no")
 }
 
-// running is a dashboard of something that runs.
+// running changes options to those of a dashboard of something that runs.
 func running(o *Options) { o.Fixed = false }
 
-// Changes that are not saved are asked about before one leaves; where there are none, or
-// they are saved, or it was but a try, one leaves at once.
+// The dashboard asks before it discards unsaved changes. It quits at once if there are no
+// changes, if they are saved, or if they were only an experiment.
 func TestLeave(t *testing.T) {
 	const question = "Triggers or other changes are not saved"
 	change := func(h *harness) {
@@ -171,7 +198,7 @@ func TestLeave(t *testing.T) {
 	h.answer(filepath.Join(t.TempDir(), "a.yaml"))
 	h.do(func() {
 		if what := h.d.loses(); what != "" {
-			t.Errorf("%s, though it was saved", what)
+			t.Errorf("%s, although it was saved", what)
 		}
 	})
 	h.keys("s")
@@ -195,7 +222,7 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// What is written to a pipe goes to its reader.
+// A plot that is written to a pipe reaches the reader of the pipe.
 func TestExportToPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe.csv")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -222,7 +249,7 @@ func TestExportToPipe(t *testing.T) {
 	h.shows("written: " + path)
 }
 
-// Long lists of names make a name that a file can have.
+// Long lists of probe names give a valid file name.
 func TestFileName(t *testing.T) {
 	if got, want := fileName([]string{"a", "b"}), "a-b"; got != want {
 		t.Errorf("%q, want %q", got, want)
@@ -233,7 +260,7 @@ func TestFileName(t *testing.T) {
 	}
 }
 
-// Knobs turn one after the other, and say what they have done.
+// Knobs turn one after the other, and report what they did.
 func TestKnobs(t *testing.T) {
 	turned, broken := make(chan struct{}), errors.New("it is stuck")
 	h := start(t, "mm1k", 20, 120, 40, 256, func(o *Options) {

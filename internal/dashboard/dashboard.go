@@ -1,10 +1,8 @@
-// Package dashboard is the oscilloscope's front: plots of probes, a table of all of
-// them, and a sidebar to change what is observed, in a terminal. It draws frames and
-// sends commands; it decides nothing.
+// Package dashboard shows the oscilloscope in a terminal: plots of probes, a table of all of them,
+// and a sidebar for changes. It draws frames and sends commands; it decides nothing.
 //
-// Frames come in from the goroutine of the scope, which a slow terminal never holds
-// up: a store keeps the last of them, and what is drawn is what is newest when there
-// is time to draw.
+// Frames come from the goroutine of the scope, which a slow terminal never delays: a store keeps
+// the last frames, and the dashboard draws the newest one when the terminal is ready.
 package dashboard
 
 import (
@@ -26,59 +24,60 @@ import (
 	"github.com/beamscope/beamscope/internal/tui"
 )
 
-// A Control is what the dashboard commands: a session, or something that plays a
-// recording. Its methods may be called from any goroutine.
+// A Control carries out the dashboard's commands: a session, or a player of a recording. Any
+// goroutine may call its methods.
 type Control interface {
 	// Config returns the configuration in force.
 	Config() config.Config
 
-	// ApplyFrom goes on with what was made of a configuration that was in force, and
-	// returns when that is settled.
+	// ApplyFrom applies a configuration that was derived from base, an earlier one. It returns
+	// when the new one is in force.
 	ApplyFrom(ctx context.Context, base, c config.Config) error
 }
 
-// A Knob changes the system that is observed: a demonstration has some.
+// A Knob changes the observed system. A demonstration has some.
 type Knob struct {
 	Key   rune
-	Label string // what it does, in a few words
+	Label string // its effect, in a few words
 
-	// Turn does it, and returns what to say. It may take its time.
+	// Turn makes the change and returns a message about it. It may take a while.
 	Turn func(context.Context) (string, error)
 }
 
-// Options say what a Dashboard shows.
+// Options configure a Dashboard.
 type Options struct {
-	Title string // of what is shown, such as "live" or the name of a recording
-	Path  string // of the scope file, where changes are saved; "" where there is none yet
+	Title string // of the source, such as "live" or the name of a recording
+	Path  string // of the scope file for saving changes; "" if there is none yet
 
-	// Overview has it begin with the table of all probes instead of plots.
+	// Overview makes the dashboard begin with the table of all probes instead of plots.
 	Overview bool
 
-	// Discovers says that spans become outcomes when they are seen.
+	// Discovers means that spans become outcomes when they are seen.
 	Discovers bool
 
 	// Snapshots is the folder of the snapshots that may be opened.
 	Snapshots string
 
-	// Fixed are frames that are all there from the beginning, as those of a snapshot:
-	// it begins with the window of this number, and does not follow the last.
+	// Fixed means that the frames are complete from the beginning, as in a snapshot. The
+	// dashboard then begins with the window of number Window, and does not follow the last one.
 	Fixed  bool
 	Window uint64
 	Oldest uint64 // windows before it are not shown
 	Knobs  []Knob
-	Intro  string // a line to begin with
+	Intro  string // the first message
 
-	// Wall returns the wall time of a time of CLOCK_MONOTONIC where it was read.
+	// Wall converts a time of CLOCK_MONOTONIC to wall time, on the machine where that clock was
+	// read.
 	Wall func(int64) time.Time
 
-	// Screen is drawn on; nil is the terminal. It has as many colours as it says, or
-	// none where NO_COLOR is set.
+	// Screen is the screen to draw on; nil means the terminal. The dashboard uses the colours
+	// that the screen supports, or none if NO_COLOR is set.
 	Screen tcell.Screen
 }
 
-// A Dashboard is a [scope.Observer] that shows what it is told.
+// A Dashboard is a [scope.Observer] that shows frames and notices.
 type Dashboard struct {
-	*store // of what is live
+	*store // frames of the live source
 
 	opts    Options
 	app     *tui.App
@@ -86,41 +85,42 @@ type Dashboard struct {
 	control Control
 
 	live  *scene // of the store above
-	scene *scene // that is shown: the live one, or a snapshot
+	scene *scene // the scene that is shown: the live one, or a snapshot
 
 	keys      keymap
 	root      tui.Pages
 	header    *tview.TextView
 	message   *tview.TextView
-	screenful *tview.Flex // all but what covers it
+	screenful *tview.Flex // everything except overlays
 	hintline  *tview.TextView
 	body      *tview.Flex
 	main      tui.Pages // the overview, or the plots
 	overview  *overview
 	grid      *grid
 	tabs      []tab
-	open      tab // in the sidebar, nil where that is closed
+	open      tab // in the sidebar; nil if that is closed
 	width     int // of the screen at the last layout
 	height    int
 	overlays  []overlay
 
-	said     string // the message
+	said     string // the current message
+	saidIn   int    // lines that the message takes; 0 before the first message
 	saidAs   tone
-	told     uint64    // events that were shown as they came
-	fired    *event    // that is yet to be shown
-	answered time.Time // when something was said last that was not one
-	weighty  bool      // the message is of what happened, rather than of how it is shown
-	fitted   []string  // outcomes of which the message says that they were fitted
-	fittedAt time.Time // the last of them
-	busy     string    // what is under way, "" for nothing
-	ended    bool      // the scope has
-	unsaved  bool      // somebody has changed the configuration since it was saved
+	shown    uint64    // number of events shown so far
+	fired    *event    // a firing that is not shown yet
+	answered time.Time // time of the last message that answered the user
+	weighty  bool      // the message is about the observed system, not about how it is shown
+	fitted   []string  // outcomes that the message lists as fitted
+	fittedAt time.Time // time of the last fit
+	busy     string    // the change in progress, "" if none
+	ended    bool      // the scope has ended
+	unsaved  bool      // the user has changed the configuration since it was last saved
 
-	byGroup map[string]bool // probes whose groups are shown in the place of their plot
+	byGroup map[string]bool // probes that are shown by group
 }
 
-// New returns a dashboard. It is given to what makes the frames as an observer, and
-// then run.
+// New returns a dashboard. Register it as an observer with the source of the frames, then call
+// Run.
 func New(o Options) *Dashboard {
 	d := &Dashboard{store: newStore(), opts: o, byGroup: make(map[string]bool)}
 	d.live = &scene{store: d.store, title: o.Title, at: o.Window, oldest: o.Oldest, following: !o.Fixed}
@@ -128,14 +128,13 @@ func New(o Options) *Dashboard {
 	return d
 }
 
-// Notify shows a notice about what is around the scope. It may be called from any
-// goroutine.
+// Notify shows a notice that does not come from the scope. Any goroutine may call it.
 func (d *Dashboard) Notify(n outcome.Notice) { _ = d.Noticed(n) }
 
-// Run shows the dashboard until somebody quits, or the context is done. Work is run
-// meanwhile, in a goroutine of its own; when it ends, what was seen is still shown.
-// Its context is done when the dashboard is left. Whatever happens, the terminal is
-// as it was afterwards. The error is that of work, or of the terminal.
+// Run shows the dashboard until the user quits or the context is done. Meanwhile it runs work in
+// another goroutine. If work ends first, the dashboard still shows its results. The context of
+// work is done when the dashboard ends. Run always restores the terminal. Its error comes from
+// work or from the terminal.
 func (d *Dashboard) Run(ctx context.Context, control Control, work func(context.Context) error) error {
 	app, err := tui.NewApp(ctx, d.opts.Screen)
 	if err != nil {
@@ -147,17 +146,17 @@ func (d *Dashboard) Run(ctx context.Context, control Control, work func(context.
 	return app.Run(tui.Show{Work: work, Changed: d.changed, Refresh: d.refresh, Ended: d.end})
 }
 
-// update does something in the goroutine of the terminal, and redraws. It returns
-// when that is done, or the dashboard was left.
+// update calls do in the goroutine of the terminal, and redraws. It returns when do has returned,
+// or when the dashboard has ended.
 func (d *Dashboard) update(do func()) { d.app.Update(do) }
 
-// Ended tells that nothing more comes for now, though the work is not over: as at the
-// end of a recording. It may be called from any goroutine but that of the terminal.
+// Ended reports that no more frames come for now although the work is not over, as at the end of
+// a recording. Any goroutine may call it except that of the terminal.
 func (d *Dashboard) Ended(err error) { d.update(func() { d.end(err) }) }
 
-// end notes that the scope has ended.
+// end records that the scope has ended.
 func (d *Dashboard) end(err error) {
-	again := d.ended // a recording that was played again, to its end
+	again := d.ended // a recording has been replayed to its end
 	d.ended = true
 	switch {
 	case err != nil:
@@ -168,7 +167,7 @@ func (d *Dashboard) end(err error) {
 	d.refresh()
 }
 
-// why says why the scope has ended, where all that it observed did.
+// why explains why the scope has ended, if all observed VMs have exited.
 func (d *Dashboard) why() string {
 	a := d.attached()
 	if a == nil {
@@ -189,9 +188,9 @@ func (d *Dashboard) why() string {
 	return ": " + strings.Join(exited, " and ") + " exited"
 }
 
-// refresh shows what is known now; pages that nobody sees are left as they are.
+// refresh shows the latest data. It leaves hidden pages as they are.
 func (d *Dashboard) refresh() {
-	d.tellEvents()
+	d.showEvents()
 	d.head()
 	if d.showing("overview") {
 		d.overview.refresh()
@@ -203,16 +202,16 @@ func (d *Dashboard) refresh() {
 	d.hints()
 }
 
-// tellEvents shows what was said since the last time, and rather what fired. It waits
-// while somebody may be reading the answer to what they did: what fired is shown then.
-func (d *Dashboard) tellEvents() {
+// showEvents shows new events, and prefers triggers that fired. It waits while the user may still
+// be reading an answer, and then shows the firing.
+func (d *Dashboard) showEvents() {
 	var fresh []event
-	fresh, d.told = d.EventsSince(d.told)
+	fresh, d.shown = d.EventsSince(d.shown)
 	fired := slices.DeleteFunc(slices.Clone(fresh), func(e event) bool { return e.notice.Text != "" })
 	if len(fired) > 0 {
 		last := fired[len(fired)-1]
 		first := slices.IndexFunc(fired, func(e event) bool { return e.frame == last.frame })
-		d.fired = &fired[first] // what its window was noticed by
+		d.fired = &fired[first] // the first firing in that window
 	}
 	switch {
 	case time.Since(d.answered) < reading:
@@ -221,14 +220,15 @@ func (d *Dashboard) tellEvents() {
 		d.fired, d.weighty = nil, true
 		d.put(bad, fmt.Sprintf("▶ %s %s of %s: %s", d.clockOf(*e), e.fired.Trigger, d.called(e.fired.Probe), export.Why(e.fired.Explanation, e.fired.Cause)))
 	case len(fresh) > 0:
-		d.tellNotices(fresh)
+		d.showNotices(fresh)
 	}
 }
 
-// tellNotices shows the last of what was said: that a VM has exited before all else, and
-// scales that were fitted only where nothing has fired or exited, in one message. What the
-// scope says of new histories is the consequence of a change, and only in the list of events.
-func (d *Dashboard) tellNotices(fresh []event) {
+// showNotices shows the last notice. It prefers the exit of a VM to all other notices. It combines
+// fitted scales in one message, and shows them only if nothing has fired or exited. Notices of new
+// histories appear only in the list of events, because they follow from a change that the user
+// already knows.
+func (d *Dashboard) showNotices(fresh []event) {
 	var fitted, others []event
 	for _, e := range fresh {
 		switch text := e.notice.Text; {
@@ -276,25 +276,24 @@ func (d *Dashboard) tellNotices(fresh []event) {
 	d.put(plain, strings.TrimSpace(d.clockOf(last)+" "+text))
 }
 
-// fittedTo is between the name of an outcome and the scale that was fitted to it.
+// fittedTo separates the name of an outcome from the scale that was fitted to it.
 const fittedTo = ": fitted to "
 
-// newHistory ends a notice about a probe that is observed in another way, and discovered
-// begins one about new spans.
+// newHistory ends a notice about a probe that is now observed differently. discovered begins a
+// notice about new spans.
 const newHistory, discovered = ": a new history begins", "discovered: "
 
-// together is how long after each other scales are fitted that are told of together.
+// together is the longest time between fits that one message combines.
 const together = 10 * time.Second
 
-// reading is how long it takes to read an answer.
+// reading is how long an answer stays before events replace it.
 const reading = 4 * time.Second
 
-// frame returns the frame that is shown, nil before there is one.
+// frame returns the frame that is shown, or nil before the first one.
 func (d *Dashboard) frame() *scope.Frame { return d.scene.frame() }
 
-// change goes on with a changed configuration: edit is given a copy of the one in
-// force. It returns at once; done is called in the goroutine of the terminal when it
-// is settled, with what went wrong.
+// change applies a changed configuration. It passes edit a copy of the one in force. It returns
+// at once. The goroutine of the terminal calls done with the result.
 func (d *Dashboard) change(what string, edit func(*config.Config) error, done func(error)) {
 	if d.scene != d.live {
 		done(errSnapshot)
@@ -314,18 +313,18 @@ func (d *Dashboard) change(what string, edit func(*config.Config) error, done fu
 	})
 }
 
-// errSnapshot says that a snapshot cannot be changed.
+// errSnapshot means that a snapshot cannot be changed.
 var errSnapshot = errors.New("this is a snapshot: Esc goes back to what is live, which can be changed")
 
-// busyError says that the change it names is not made yet.
+// busyError names a change that is still in progress.
 type busyError string
 
 func (e busyError) Error() string {
 	return string(e) + " is not finished: press the key again in a moment"
 }
 
-// background does something that takes its time, one thing at a time. What is said
-// meanwhile at the bottom, and done is called in the goroutine of the terminal.
+// background runs do in another goroutine, one at a time. Meanwhile the bottom line shows what.
+// The goroutine of the terminal then calls done.
 func (d *Dashboard) background(what string, do func(context.Context) error, done func(error)) {
 	if d.busy != "" {
 		done(busyError(d.busy))

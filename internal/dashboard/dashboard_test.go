@@ -10,10 +10,10 @@ import (
 	"github.com/beamscope/beamscope/internal/tui"
 )
 
-// A stuck screen shows nothing until it is let go.
+// A stuckScreen blocks in Show until it is released.
 type stuckScreen struct {
 	tcell.SimulationScreen
-	shown chan struct{} // something is to be shown
+	shown chan struct{} // receives a value when Show is called
 	free  chan struct{}
 }
 
@@ -27,9 +27,8 @@ func (s *stuckScreen) Show() {
 	s.SimulationScreen.Show()
 }
 
-// A terminal that does not take what it is given holds up neither the scope nor what
-// is kept.
-func TestStuckTerminalHoldsNothingUp(t *testing.T) {
+// A terminal that blocks delays neither the scope nor the store of frames.
+func TestStuckTerminalDelaysNothing(t *testing.T) {
 	screen := &stuckScreen{tcell.NewSimulationScreen("UTF-8"), make(chan struct{}, 1), make(chan struct{})}
 	d := New(Options{Title: "stuck", Screen: screen})
 	system, batches, frames := sixFrames(t, 4)
@@ -58,7 +57,7 @@ func TestStuckTerminalHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// A finishing screen notes that the terminal was given back.
+// A finishingScreen records that the terminal was restored.
 type finishingScreen struct {
 	tcell.SimulationScreen
 	finished bool
@@ -70,8 +69,8 @@ func (s *finishingScreen) Fini() {
 	s.SimulationScreen.Fini()
 }
 
-// A panic gives the terminal back first, and is a panic still.
-func TestPanicGivesTerminalBack(t *testing.T) {
+// After a panic the dashboard restores the terminal, and the panic goes on.
+func TestPanicRestoresTerminal(t *testing.T) {
 	screen := &finishingScreen{SimulationScreen: tcell.NewSimulationScreen("UTF-8")}
 	if err := screen.Init(); err != nil {
 		t.Fatal(err)
@@ -83,12 +82,12 @@ func TestPanicGivesTerminalBack(t *testing.T) {
 		panic("out of order")
 	}()
 	if panicked != "out of order" || !screen.finished {
-		t.Errorf("panicked with %v, terminal given back: %v", panicked, screen.finished)
+		t.Errorf("panicked with %v, terminal restored: %v", panicked, screen.finished)
 	}
 }
 
-// What ends is told, and what was seen stays; the error comes out in the end.
-func TestEndIsTold(t *testing.T) {
+// The dashboard reports the end and keeps its frames. Run returns the error.
+func TestEndIsReported(t *testing.T) {
 	screen := tcell.NewSimulationScreen("UTF-8")
 	d := New(Options{Title: "short", Screen: screen})
 	broken := errors.New("the VM is gone")
@@ -110,9 +109,8 @@ func TestEndIsTold(t *testing.T) {
 	}
 }
 
-// The end of a recording that is played again, for an edit, does not talk over what is
-// said of the edit.
-func TestEndIsToldOnce(t *testing.T) {
+// The end of a recording that is replayed after an edit does not hide the message about the edit.
+func TestEndIsReportedOnce(t *testing.T) {
 	h := start(t, "mm1k", 20, 80, 24, 256, func(o *Options) { o.Fixed = false })
 	h.d.Ended(nil)
 	h.shows("the end. What was seen")
@@ -121,7 +119,7 @@ func TestEndIsToldOnce(t *testing.T) {
 	h.shows("the new parameters hold")
 }
 
-// What does not take the screen that it is given is an error, not a panic.
+// A screen that cannot be used gives an error, not a panic.
 func TestNoTerminal(t *testing.T) {
 	d := New(Options{Screen: noScreen{tcell.NewSimulationScreen("UTF-8")}})
 	if err := d.Run(t.Context(), &control{}, nil); !errors.Is(err, errNoScreen) {
@@ -136,7 +134,7 @@ type noScreen struct{ tcell.SimulationScreen }
 // Init implements [tcell.Screen].
 func (noScreen) Init() error { return errNoScreen }
 
-// Who is told to end before there is anything to see ends.
+// A dashboard whose context is done before the first frame ends at once.
 func TestEndsBeforeItBegins(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

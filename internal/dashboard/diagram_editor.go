@@ -11,8 +11,8 @@ import (
 	"github.com/beamscope/beamscope/diagram"
 )
 
-// A diagramEditor edits the text of an outcome diagram. It numbers the lines, and
-// underlines what is wrong.
+// A diagramEditor edits the text of an outcome diagram. It numbers the lines, and underlines
+// errors.
 type diagramEditor struct {
 	*tview.TextArea
 	theme *theme
@@ -36,13 +36,13 @@ func newDiagramEditor(t *theme, changed func()) *diagramEditor {
 // edits implements [editor].
 func (e *diagramEditor) edits() bool { return true }
 
-// number makes room for the numbers of the lines.
+// number makes room for the line numbers.
 func (e *diagramEditor) number() {
 	e.lines = strings.Split(e.GetText(), "\n")
 	e.SetBorderPadding(0, 0, e.digits()+2, 0)
 }
 
-// digits is how many the number of the last line has.
+// digits returns the number of digits of the last line number.
 func (e *diagramEditor) digits() int { return len(fmt.Sprint(len(e.lines))) }
 
 // cursor returns the place of the cursor in the text.
@@ -64,7 +64,7 @@ func (e *diagramEditor) jump(to diagram.Pos) {
 	e.reveal(to)
 }
 
-// reveal scrolls to a place that is not shown.
+// reveal scrolls so that a place becomes visible.
 func (e *diagramEditor) reveal(at diagram.Pos) {
 	_, _, width, height := e.GetInnerRect()
 	row, column := e.GetOffset()
@@ -77,7 +77,7 @@ func (e *diagramEditor) reveal(at diagram.Pos) {
 	e.SetOffset(row, column)
 }
 
-// before returns what is before a place on its line.
+// before returns the part of a line before a place.
 func (e *diagramEditor) before(at diagram.Pos) string {
 	if at.Line < 1 || at.Line > len(e.lines) {
 		return ""
@@ -91,7 +91,8 @@ func cells(text string) int {
 	return tview.TaggedStringWidth(tview.Escape(strings.ReplaceAll(text, "\t", strings.Repeat(" ", tview.TabSize))))
 }
 
-// next returns the first error after the cursor, or the first; nil without any.
+// next returns the first error after the cursor, or else the first one. It returns nil if there
+// is no error.
 func (e *diagramEditor) next() *diagram.Error {
 	at := e.cursor()
 	for _, x := range e.errs {
@@ -105,8 +106,8 @@ func (e *diagramEditor) next() *diagram.Error {
 	return nil
 }
 
-// nearest returns the index of the error to speak of: the last one up to the cursor on
-// its line, or else the first.
+// nearest returns the index of the error to show: the last one up to the cursor on its line, or
+// else the first.
 func (e *diagramEditor) nearest() int {
 	at, found := e.cursor(), 0
 	for i, x := range e.errs {
@@ -130,7 +131,7 @@ func (e *diagramEditor) Draw(screen tcell.Screen) {
 	}
 }
 
-// gutter is what stands before a line: its number, and a mark where it is wrong.
+// gutter returns the text before a line: its number, and a mark if the line has an error.
 func (e *diagramEditor) gutter(i int) spans {
 	number := fmt.Sprintf("%*d", e.digits(), i+1)
 	for _, err := range e.errs {
@@ -141,7 +142,7 @@ func (e *diagramEditor) gutter(i int) spans {
 	return spans{e.theme.span(dim, number+"│")}
 }
 
-// underline marks what is wrong in the text.
+// underline underlines an error in the text.
 func (e *diagramEditor) underline(screen tcell.Screen, err *diagram.Error) {
 	x, y, width, height := e.GetInnerRect()
 	row, column := e.GetOffset()

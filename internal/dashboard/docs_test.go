@@ -25,23 +25,23 @@ import (
 	"github.com/beamscope/beamscope/internal/tui/tuitest"
 )
 
-// Screens in the documents are what the dashboard shows. A line
+// The screens in documents equal those of the dashboard. A line
 //
 //	<!-- screen FILE WIDTHxHEIGHT [OPTION=VALUE]… [keys KEY…] -->
 //
-// comes right before a block between lines "```". FILE is a recording or a snapshot,
-// beside the document or among those that come with the program.
+// comes right before a block between lines "```". FILE is a recording or a snapshot. It is next to
+// the document, or among those that come with the program.
 //
-//	window=N       a recording is played up to this window; a snapshot is shown at that
-//	               which triggered it
-//	scope=FILE     with another scope file
+//	window=N       a recording is played up to this window; a snapshot is shown at the
+//	               window that triggered it
+//	scope=FILE     use another scope file
 //	snapshots=DIR  the folder of the snapshots, for the tab triggers
-//	overview=true  begins with the table of all probes
+//	overview=true  begin with the table of all probes
 //
-// A KEY is what the help calls it, as in Enter, Esc or Ctrl-S, but for Left, Right, Up,
-// Down and Space; Right*5 is five times that. Anything else is typed letter by letter.
+// A KEY has its name in the help, such as Enter, Esc or Ctrl-S; the exceptions are Left, Right, Up,
+// Down and Space. Right*5 presses a key five times. Everything else is typed letter by letter.
 //
-// And between lines "<!-- keys -->" and "<!-- end -->" is the table of all keys.
+// The table of all keys is between lines "<!-- keys -->" and "<!-- end -->".
 func TestScreensInDocuments(t *testing.T) {
 	for _, pattern := range []string{"../../README.md", "../../docs/*.md"} {
 		paths, err := filepath.Glob(pattern)
@@ -77,7 +77,7 @@ var (
 	keysInDocument   = regexp.MustCompile(`(?ms)^<!-- keys -->\n.*?^<!-- end -->\n`)
 )
 
-// withScreens returns a document with what is shown now.
+// withScreens returns a document with its screens drawn anew.
 func withScreens(t *testing.T, dir, source string) string {
 	n := 0
 	source = screenInDocument.ReplaceAllStringFunc(source, func(old string) string {
@@ -162,11 +162,11 @@ func screenOf(t *testing.T, dir string, words []string) string {
 	return h.text()
 }
 
-// A projector is a [Control] that plays a recording up to a window, again whenever
-// another configuration is applied.
+// A projector is a [Control] that plays a recording up to a window, and again whenever another
+// configuration is applied.
 type projector struct {
 	still
-	config config.Config // that is in force
+	config config.Config // the configuration in force
 	first  uint64
 	d      *Dashboard
 
@@ -233,8 +233,8 @@ func (p *projector) ApplyFrom(_ context.Context, _, c config.Config) error {
 	return nil
 }
 
-// play makes the frames, and keeps them until they are shown at once: what comes when
-// is not to matter.
+// play makes the frames and keeps them until show shows them at once, so that timing does not
+// matter.
 func (p *projector) play(c *config.Config) error {
 	in, err := p.open()
 	if err != nil {
@@ -246,8 +246,8 @@ func (p *projector) play(c *config.Config) error {
 	return r.Play(context.Background(), in)
 }
 
-// show shows what was played, and what is said of it as it comes. Its errors cannot be:
-// the dashboard has none.
+// show shows the frames that were played, and their notices. It ignores errors because the
+// dashboard returns none.
 func (p *projector) show() {
 	_ = p.d.Configured(p.system, p.plan)
 	for _, n := range p.said {
@@ -255,7 +255,7 @@ func (p *projector) show() {
 	}
 	for _, f := range p.frames {
 		_ = p.d.Framed(nil, f)
-		p.d.tellEvents()
+		p.d.showEvents()
 	}
 	p.d.refresh()
 }
@@ -278,7 +278,7 @@ func (p *projector) Noticed(n outcome.Notice) error {
 	return nil
 }
 
-// shortened is a recording up to some window.
+// shortened is a recording up to a given window.
 type shortened struct {
 	*recording.Reader
 	windows int
@@ -296,13 +296,14 @@ func (s *shortened) Next() (recording.Entry, error) {
 	return entry, err
 }
 
-// keyNames are the keys that have other names in documents than in the help, or none.
+// keyNames lists keys whose names in documents differ from those in the help, or that have none
+// there.
 var keyNames = map[string]tcell.Key{
 	"Left": tcell.KeyLeft, "Right": tcell.KeyRight, "Up": tcell.KeyUp, "Down": tcell.KeyDown,
 	"Shift-Tab": tcell.KeyBacktab, "Backspace": tcell.KeyBackspace2,
 }
 
-// typeWord presses what a word of a document says.
+// typeWord presses the keys that a word of a document names.
 func (h *harness) typeWord(word string) {
 	h.t.Helper()
 	name, times, several := strings.Cut(word, "*")
@@ -345,15 +346,12 @@ func keyTable(t *testing.T) string {
 		for _, c := range h.d.chapters() {
 			fmt.Fprintf(&b, "| %s | |\n|---|---|\n", c.title)
 			for i := range c.keys {
-				if strings.HasPrefix(c.keys[i].help, "select plot") {
-					if c.keys[i].help == "select plot 1" {
-						b.WriteString("| `1` … `9` | select that plot |\n")
-					}
-					continue
-				}
 				var names []string
 				for _, name := range strings.Fields(c.keys[i].keys()) {
-					names = append(names, "`"+strings.ReplaceAll(name, "|", `\|`)+"`")
+					if name != "…" {
+						name = "`" + strings.ReplaceAll(name, "|", `\|`) + "`"
+					}
+					names = append(names, name)
 				}
 				fmt.Fprintf(&b, "| %s | %s |\n", strings.Join(slices.Compact(names), " "), c.keys[i].help)
 			}

@@ -12,8 +12,8 @@ import (
 	"github.com/beamscope/beamscope/internal/tui"
 )
 
-// A drawingView shows an outcome diagram, and how its parts stand against what is
-// required of them. It scrolls.
+// A drawingView shows an outcome diagram, and whether its parts meet their requirements. It
+// scrolls.
 type drawingView struct {
 	*tview.Box
 	theme       *theme
@@ -23,7 +23,7 @@ type drawingView struct {
 
 func newDrawingView(t *theme) *drawingView { return &drawingView{Box: tview.NewBox(), theme: t} }
 
-// show shows the diagram of a system by a frame, which may be nil as the system.
+// show shows the diagram of a system by a frame. Both may be nil.
 func (v *drawingView) show(system *scope.System, f *scope.Frame) {
 	v.lines = nil
 	if system == nil {
@@ -42,7 +42,7 @@ func (v *drawingView) add(n tone, text string) {
 	v.lines = append(v.lines, spans{v.theme.span(n, text)})
 }
 
-// draw adds a drawing with its names in the tones of how they stand.
+// draw adds a drawing. The style of each name shows whether its probe meets its requirement.
 func (v *drawingView) draw(d diagram.Drawing, f *scope.Frame) {
 	for y, row := range d.Rows {
 		var line spans
@@ -68,7 +68,7 @@ func labelsOf(d diagram.Drawing, row int) []diagram.Label {
 	return labels
 }
 
-// look is how a name looks in the drawing: never by its colour alone.
+// look returns the style of a name in the drawing. It never differs by colour alone.
 func (v *drawingView) look(f *scope.Frame, name string) tcell.Style {
 	if f == nil {
 		return v.theme.Style(plain)
@@ -86,10 +86,10 @@ func (v *drawingView) look(f *scope.Frame, name string) tcell.Style {
 	return look
 }
 
-// mostListed is how many columns a name takes in the list at most.
+// mostListed is the largest number of columns for a name in the list.
 const mostListed = 40
 
-// list adds a line for each probe of which something is required.
+// list adds a line for each probe that has a requirement.
 func (v *drawingView) list(system *scope.System, f *scope.Frame) {
 	width := 0
 	for _, p := range system.Probes {
@@ -98,7 +98,7 @@ func (v *drawingView) list(system *scope.System, f *scope.Frame) {
 		}
 	}
 	if width == 0 {
-		v.add(dim, "nothing is required of a probe (m: parameters)")
+		v.add(dim, "nothing is required of an outcome (m: parameters)")
 		return
 	}
 	for _, p := range system.Probes {
@@ -108,7 +108,7 @@ func (v *drawingView) list(system *scope.System, f *scope.Frame) {
 	}
 }
 
-// item adds how a probe stands.
+// item adds the state of a probe.
 func (v *drawingView) item(name string, width int, f *scope.Frame) {
 	s := standing{tone: doubtful, text: "nothing to judge"}
 	if f != nil {
@@ -126,7 +126,7 @@ func (v *drawingView) item(name string, width int, f *scope.Frame) {
 	}
 }
 
-// scroll moves what is shown, as far as there is something.
+// scroll moves the visible part, within the drawing.
 func (v *drawingView) scroll(down, right int) {
 	_, _, width, height := v.GetInnerRect()
 	widest := 0
@@ -137,7 +137,7 @@ func (v *drawingView) scroll(down, right int) {
 	v.column = max(0, min(v.column+right, widest-width))
 }
 
-// press scrolls as a key says.
+// press scrolls according to a key.
 func (v *drawingView) press(k tcell.Key) {
 	_, _, _, height := v.GetInnerRect()
 	switch k {
@@ -156,7 +156,7 @@ func (v *drawingView) press(k tcell.Key) {
 	}
 }
 
-// wheel scrolls as the mouse does.
+// wheel scrolls with the mouse.
 func (v *drawingView) wheel(action tview.MouseAction) {
 	switch action {
 	case tview.MouseScrollUp:
@@ -170,10 +170,10 @@ func (v *drawingView) wheel(action tview.MouseAction) {
 	}
 }
 
-// sideways is how many columns are scrolled at once.
+// sideways is the number of columns to scroll at once.
 const sideways = 4
 
-// overflows tells whether there is more than is shown.
+// overflows reports whether the drawing is larger than its view.
 func (v *drawingView) overflows() bool {
 	_, _, width, height := v.GetInnerRect()
 	return len(v.lines) > height || slices.ContainsFunc(v.lines, func(l spans) bool { return l.width() > width })

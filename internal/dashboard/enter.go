@@ -7,11 +7,10 @@ import (
 	"github.com/beamscope/beamscope/internal/tui"
 )
 
-// enter asks for a line of text that may be wrong. Answer is given it, and how to say
-// what came of it: with an error the text stays to be mended, with the error below
-// it.
-// All lines of text are asked for this way: what was typed is never lost to an error, and
-// never goes to what is below.
+// enter asks for a line of text that may be invalid. It passes answer the text and a function
+// that reports the result. After an error the text stays for correction, with the error below it.
+// All text input uses enter: an error never discards what the user typed, and the keys never
+// reach what is below.
 func (d *Dashboard) enter(question, hint, text string, answer func(text string, settled func(error))) {
 	field := tview.NewInputField().SetText(text)
 	field.SetFieldStyle(tcell.StyleDefault.Underline(true))
@@ -23,7 +22,7 @@ func (d *Dashboard) enter(question, hint, text string, answer func(text string, 
 		case err != nil && field.HasFocus():
 			below.SetText(d.theme.Tag(alert) + tview.Escape(err.Error()) + "[-:-:-]")
 		case err != nil:
-			d.fail(err) // somebody has not waited for it
+			d.fail(err) // the user has left the input line meanwhile
 		case field.HasFocus():
 			d.uncover()
 		}

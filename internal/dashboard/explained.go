@@ -18,32 +18,32 @@ import (
 	"github.com/beamscope/beamscope/internal/tui"
 )
 
-// explainHelp says what the key does that lists explained instances.
-const explainHelp = "why: the worst instances of late, and where their time went"
+// explainHelp describes the key that lists explained instances.
+const explainHelp = "explain: the worst recent instances, and their time"
 
 // Bounds of the list of explained instances.
 const (
-	explainedWindows = 60 // up to the one that is shown
+	explainedWindows = 60 // up to and including the one that is shown
 	maxExplained     = 200
 )
 
-// Why there is nothing to explain.
+// Reasons why there is nothing to explain.
 var (
-	errNothingChosen = errors.New("there is no probe to explain: choose one in the overview (o)")
+	errNothingChosen = errors.New("there is no outcome to explain: choose one in the overview (o)")
 	errNotExplained  = errors.New("no instance of it is explained yet: turn \"explain\" on in the parameters (m), for the next ones")
 	errNoTraces      = errors.New("it was recorded without explanations: record --explain has them recorded")
 )
 
-// canExplain tells whether the probe that is chosen has instances that are explained.
+// canExplain reports whether the chosen probe has explained instances.
 func (d *Dashboard) canExplain() bool {
 	p := d.chosenProbe()
 	return p != nil && wantsExplained(p)
 }
 
-// wantsExplained tells whether instances of a probe are explained, when there are any.
+// wantsExplained reports whether instances of a probe are explained, if there are any.
 func wantsExplained(p *scope.Probe) bool { return p.Spec.Explain || p.Explained != nil }
 
-// kindOfOutcome says what an outcome is of that is not of the spans of a VM.
+// kindOfOutcome describes an outcome that is not made of spans in a VM.
 func kindOfOutcome(p *scope.Probe) string {
 	if p.Spec.OfVM() {
 		return "an outcome of the VM"
@@ -51,8 +51,8 @@ func kindOfOutcome(p *scope.Probe) string {
 	return "not of spans that beamscope observes in a VM"
 }
 
-// chosenVM returns the VM of the selected plot, or of the row of the overview; none where
-// all are meant.
+// chosenVM returns the VM of the selected plot, or of the row of the overview. It returns the
+// zero VM if all VMs are meant.
 func (d *Dashboard) chosenVM() outcome.VM {
 	if d.showing("overview") {
 		key, _ := d.overview.selected()
@@ -64,20 +64,20 @@ func (d *Dashboard) chosenVM() outcome.VM {
 	return outcome.VM{}
 }
 
-// An explainedInstance is one that has a trace, with the window that it is of.
+// An explainedInstance is an instance that has a trace, with its window.
 type explainedInstance struct {
 	outcome.Instance
 	frame *scope.Frame
 	probe *scope.Probe
 }
 
-// start returns when it began, by the clock on the wall.
+// start returns the wall time at which the instance began.
 func (i *explainedInstance) start() time.Time {
 	return i.frame.Time.Add(time.Duration(i.Start - i.frame.Window.To)).Local()
 }
 
-// explainedInstances returns the explained instances of a probe in the last windows, up
-// to the one that is shown: the worst first.
+// explainedInstances returns the explained instances of a probe in the last windows up to the one
+// that is shown, the worst first.
 func (d *Dashboard) explainedInstances(name string, vm outcome.VM) []explainedInstance {
 	var all []explainedInstance
 	shown := d.frame().Number
@@ -102,7 +102,7 @@ func (d *Dashboard) explainedInstances(name string, vm outcome.VM) []explainedIn
 	return all[:min(len(all), maxExplained)]
 }
 
-// explain lists the explained instances of the probe that is chosen.
+// explain lists the explained instances of the chosen probe.
 func (d *Dashboard) explain() {
 	p := d.chosenProbe()
 	_, recorded := d.control.(player)
@@ -127,7 +127,7 @@ func (d *Dashboard) explain() {
 	}
 }
 
-// listExplained lists instances, to see where the time of one went.
+// listExplained lists instances. Selecting one shows where its time went.
 func (d *Dashboard) listExplained(name string, instances []explainedInstance) {
 	l := newListing("worst of "+d.called(name), d.theme)
 	l.table.SetInputCapture(func(e *tcell.EventKey) *tcell.EventKey {
@@ -150,8 +150,8 @@ func (d *Dashboard) listExplained(name string, instances []explainedInstance) {
 	l.top()
 }
 
-// mostOfList returns how many lines a list may cover of a screen of a height: some of what is
-// below it stays in view where there is room.
+// mostOfList returns how many lines of a screen a list may cover. On a high screen some of what
+// is below it stays visible.
 func mostOfList(height int) int { return min(max(height*2/3, 16), max(height-2, 6)) }
 
 // Widths of the columns of the list.
@@ -162,8 +162,8 @@ const (
 	delayWidth  = 7
 )
 
-// vmWidth returns how many columns the VMs of instances take, of which each has so many or
-// a few more; 0 where they are of one, which is known.
+// vmWidth returns the width of the column of VMs. A VM's name takes at most a few more than the
+// given number of columns. vmWidth returns 0 if all instances belong to one VM.
 func vmWidth(instances []explainedInstance, each int) int {
 	width, several := 0, false
 	for i := range instances {
@@ -176,8 +176,8 @@ func vmWidth(instances []explainedInstance, each int) int {
 	return width
 }
 
-// instanceHead returns the line above the instances, with a column for VMs of so many
-// columns, or without one.
+// instanceHead returns the line above the instances. It has a column for VMs of this width, or
+// none if the width is 0.
 func instanceHead(vms int) row {
 	r := row{cells: []cell{
 		{text: "start", width: clockWidth, tone: dim}, {text: "id", width: idWidth, tone: dim, right: true},
@@ -190,7 +190,7 @@ func instanceHead(vms int) row {
 	return r
 }
 
-// instanceRow returns the line of an instance, as of [instanceHead].
+// instanceRow returns the line of an instance, in the columns of [instanceHead].
 func (d *Dashboard) instanceRow(i *explainedInstance, vms int) row {
 	n := bad
 	if i.Status == outcome.Success {
@@ -205,7 +205,7 @@ func (d *Dashboard) instanceRow(i *explainedInstance, vms int) row {
 	if shares := i.Trace.Shares(); len(shares) > 0 {
 		s := shares[0]
 		if s.Name != "" && !s.Own {
-			s.Process = 0 // there is little room: the name will do
+			s.Process = 0 // the name suffices in so little space
 		}
 		most = trace.Percent(s.Duration, i.Trace.Spans[0].Duration()) + " " + s.What()
 	}
@@ -220,7 +220,7 @@ func (d *Dashboard) instanceRow(i *explainedInstance, vms int) row {
 	return r
 }
 
-// showExplained shows where the time of an instance went, and that of its window.
+// showExplained shows where the time of an instance and of its window went.
 func (d *Dashboard) showExplained(i *explainedInstance) {
 	view := tview.NewTextView().SetDynamicColors(true).SetWrap(false)
 	tui.Box(view.Box, " "+i.Instance.Name()+" ")
@@ -234,15 +234,15 @@ func (d *Dashboard) showExplained(i *explainedInstance) {
 	})
 }
 
-// explanationOf says where the time of an instance went, and that of its window, in tags
-// and for a width.
+// explanationOf describes where the time of an instance and of its window went, as tagged text
+// for a given width.
 func (d *Dashboard) explanationOf(i *explainedInstance, width int) string {
 	var b, tree strings.Builder
-	_ = export.WriteTrace(&tree, &i.Instance, i.start(), false) // which a strings.Builder does not fail
+	_ = export.WriteTrace(&tree, &i.Instance, i.start(), false) // a strings.Builder never fails
 	for line := range strings.Lines(tree.String()) {
 		line = strings.TrimSuffix(line, "\n")
 		if strings.ContainsRune(line, '▕') {
-			b.WriteString(tview.Escape(line) + "\n") // of the tree, which is scrolled
+			b.WriteString(tview.Escape(line) + "\n") // part of the tree, which scrolls sideways
 			continue
 		}
 		d.writeWrapped(&b, plain, line, width)
@@ -266,10 +266,10 @@ func (d *Dashboard) writeWrapped(b *strings.Builder, n tone, text string, width 
 	}
 }
 
-// barWidth is how many columns stand for all of the time.
+// barWidth is the number of columns that stand for the whole time.
 const barWidth = 12
 
-// writeWindow writes the shares of a window beside what they usually are.
+// writeWindow writes the shares of a window beside their usual values.
 func (d *Dashboard) writeWindow(b *strings.Builder, x *scope.Explained, width int) {
 	n := plain
 	if x.Shift != nil {
@@ -297,7 +297,7 @@ func (d *Dashboard) writeWindow(b *strings.Builder, x *scope.Explained, width in
 	}
 }
 
-// bar draws a share.
+// bar draws a share as a bar.
 func bar(share float64) string {
 	const parts = 8
 	eighths := min(max(int(share*barWidth*parts+0.5), 0), barWidth*parts)
@@ -308,8 +308,8 @@ func bar(share float64) string {
 	return fmt.Sprintf("%-*s", barWidth, text)
 }
 
-// explainedLine says in a line where the time of a probe's instances went; false of a
-// probe that is not explained.
+// explainedLine describes in one line where the time of a probe's instances went. It returns
+// false for a probe that is not explained.
 func (d *Dashboard) explainedLine(p *scope.Probe) (row, bool) {
 	if p == nil || !wantsExplained(p) {
 		return row{}, false

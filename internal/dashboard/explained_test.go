@@ -21,7 +21,7 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// explainedScope has outcomes of which one is explained, and one over TCP.
+// explainedScope has an outcome that is explained, others that are not, and one over TCP.
 const explainedScope = `
 wrapper: {listen: '127.0.0.1:8080'}
 outcomes:
@@ -30,11 +30,12 @@ outcomes:
   request: {wrapper: request}
 `
 
-// The window of the explained system that is looked at: it has been slow for five windows.
+// slowWindow is the window of the explained system that the tests look at. The system has been
+// slow for five windows then.
 const slowWindow = 14
 
-// explaining feeds windows of orders that are explained: in the last ones they wait for a
-// queue, and a trigger fires.
+// explaining feeds windows of explained orders. In the last windows the orders wait for a queue,
+// and a trigger fires.
 func explaining(t *testing.T, h *harness) {
 	t.Helper()
 	c, err := config.Parse("scope.yaml", []byte(explainedScope))
@@ -50,7 +51,7 @@ func explaining(t *testing.T, h *harness) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &reel{system: system}
+	r := &replayed{system: system}
 	for n := range slowWindow + 1 {
 		f, err := e.Step(explainedBatch(system, n))
 		if err != nil {
@@ -67,7 +68,7 @@ func explainedBatch(system *scope.System, n int) *outcome.Batch {
 	b := &outcome.Batch{Time: time.Date(2026, 11, 21, 12, 2, 57+n, 0, time.UTC)}
 	b.Window = outcome.Window{From: int64(n) * 1e9, To: int64(n+1) * 1e9}
 	orders, wait, whole := uint64(60), 1*time.Millisecond, 40*time.Millisecond
-	if n > slowWindow-5 { // for so long as it takes to be shown
+	if n > slowWindow-5 { // long enough to be shown
 		orders, wait, whole = 160, 30*time.Millisecond, 40*time.Millisecond
 	}
 	if n == slowWindow {
@@ -85,8 +86,7 @@ func explainedBatch(system *scope.System, n int) *outcome.Batch {
 	return b
 }
 
-// slowOrder is an instance that waited for so long in the mailbox of queue_2, which then
-// asked a store, and that took so long as a whole.
+// slowOrder returns an instance that waited in the mailbox of queue_2, which then asked a store.
 func slowOrder(vm outcome.VM, start int64, id uint64, wait, whole time.Duration) outcome.Instance {
 	const client, queue, store = 85, 123, 140
 	const ms = int64(time.Millisecond)
@@ -116,7 +116,8 @@ func explanations(t *testing.T, width, height int, change ...func(*Options)) *ha
 
 const shifted = "since 12:03:07 UTC waiting in the mailbox of queue_2 (inferred) grew from 5 % to 78 %"
 
-// The selected probe says below the table where its time went, and so does what fired.
+// The dashboard shows where the time of the selected probe went, below the table. A firing shows
+// it too.
 func TestExplainedLine(t *testing.T) {
 	h := explanations(t, 140, 40)
 	h.shows("order: "+shifted, "i why", "▶ 12:03:07 load of order: "+shifted+"; 78 % of order #1001")
@@ -129,7 +130,7 @@ func TestExplainedLine(t *testing.T) {
 	h.hides("i why")
 }
 
-// A window without such instances says so, and the plot stays where it is.
+// A window without explained instances reports that, and the plot does not move.
 func TestExplainedLineOfNothing(t *testing.T) {
 	h := explanations(t, 120, 40)
 	_, before := h.find("─ order ")
@@ -145,10 +146,10 @@ func TestExplainedLineOfNothing(t *testing.T) {
 		t.Errorf("the plot moved from line %d to %d", before, after)
 	}
 	h.keys("i")
-	h.shows("#1401") // of the windows before
+	h.shows("#1401") // from the windows before
 }
 
-// The key lists the instances of the last windows, and shows where the time of one went.
+// The key lists the instances of the last windows, and shows where the time of each went.
 func TestExplainedInstances(t *testing.T) {
 	h := explanations(t, 120, 50)
 	h.keys("i")
@@ -174,7 +175,7 @@ func TestExplainedInstances(t *testing.T) {
 	h.hides("worst of order")
 }
 
-// What does not fit is scrolled to.
+// A long explanation scrolls.
 func TestExplainedScrolls(t *testing.T) {
 	h := explanations(t, 60, 20)
 	h.keys("i")
@@ -191,7 +192,7 @@ func TestExplainedScrolls(t *testing.T) {
 	h.hides("order #1401: failure")
 }
 
-// Where there is nothing to list, it says why, and what to do.
+// If nothing can be listed, the dashboard explains why, and what to do.
 func TestNothingExplained(t *testing.T) {
 	h := explanations(t, 120, 40)
 	h.key(tcell.KeyDown)
@@ -203,7 +204,7 @@ func TestNothingExplained(t *testing.T) {
 	h.keys("o")
 	h.do(func() { h.d.grid.panels = nil })
 	h.keys("i")
-	h.shows("there is no probe to explain")
+	h.shows("there is no outcome to explain")
 
 	h = dark(t, "mm1k", slowWindow, 256, func(o *Options) { o.Overview = true })
 	explaining(t, h)
@@ -212,7 +213,8 @@ func TestNothingExplained(t *testing.T) {
 	h.keys("i")
 	h.shows("it was recorded without explanations")
 
-	// What counts is what was asked for when it was recorded, whatever is asked for now.
+	// A recording explains what was explained when it was made, whatever the configuration requests
+	// now.
 	h = dark(t, "mm1k", slowWindow, 256, func(o *Options) { o.Overview = true })
 	explaining(t, h)
 	plan := h.d.live.System().Plan(0)
@@ -230,11 +232,10 @@ func TestNothingExplained(t *testing.T) {
 	h = dark(t, "mm1k", 0, 256, func(o *Options) { o.Overview = true })
 	h.run(120, 40)
 	h.keys("i")
-	h.shows("there is no probe to explain")
+	h.shows("there is no outcome to explain")
 }
 
-// Explaining is switched on and off in the parameters, where there is something to
-// explain.
+// The parameters switch explanations on and off for outcomes that can be explained.
 func TestExplainParameter(t *testing.T) {
 	h := explanations(t, 120, 50)
 	h.keys("m")
@@ -261,9 +262,9 @@ func TestExplainParameter(t *testing.T) {
 	h.hides("explain")
 }
 
-// The first to be explained takes another collector: what that cuts is said before it is
-// applied, and only then.
-func TestExplainTheFirst(t *testing.T) {
+// The first explained outcome needs another collector. The dashboard describes what this
+// interrupts before it applies the change, and only then.
+func TestFirstExplainedOutcome(t *testing.T) {
 	const cut = "! the first to be explained takes another"
 	first := func(h *harness) {
 		h.keys("m")
@@ -279,7 +280,7 @@ func TestExplainTheFirst(t *testing.T) {
 		plan := system.Plan(0)
 		plan.Specs[0].Explain = true
 		_ = h.d.Configured(system, plan)
-		_ = h.d.Configured(system, system.Plan(0)) // off again: the collector is there
+		_ = h.d.Configured(system, system.Plan(0)) // off again: the collector runs already
 	})
 	h.hides(cut)
 
@@ -290,13 +291,12 @@ func TestExplainTheFirst(t *testing.T) {
 	h.hides(cut)
 }
 
-// flat returns the words of a screen one after the other, without borders and line breaks.
+// flat returns the words of a screen in order, without borders and line breaks.
 func flat(screen string) string {
 	return strings.Join(strings.FieldsFunc(screen, func(r rune) bool { return unicode.IsSpace(r) || r == '║' }), " ")
 }
 
-// What is said first of what has fired is where the time went; of causes that say the
-// same, once.
+// A firing first shows where the time went. Causes with the same explanation show it once.
 func TestFiredExplanation(t *testing.T) {
 	h := explanations(t, 80, 40)
 	h.keys("t")
@@ -316,8 +316,7 @@ func TestFiredExplanation(t *testing.T) {
 	}
 }
 
-// snapshotOf keeps the windows of the explained system in a snapshot, and returns its
-// path.
+// snapshotOf stores the windows of the explained system in a snapshot, and returns its path.
 func snapshotOf(t *testing.T, h *harness) string {
 	t.Helper()
 	system := h.d.live.System()
@@ -354,8 +353,8 @@ func snapshotOf(t *testing.T, h *harness) string {
 	return <-paths
 }
 
-// What a snapshot says first is where the time went. Its windows say the same as they
-// did live, and its instances can be looked at as well.
+// A snapshot first shows where the time went. Its windows and instances have the same
+// explanations as in the live view.
 func TestSnapshotExplanation(t *testing.T) {
 	h := explanations(t, 80, 50)
 	path := snapshotOf(t, h)
@@ -388,7 +387,7 @@ func TestSnapshotExplanation(t *testing.T) {
 	h.shows("worst of order", "#1402 success")
 }
 
-// The list is of one VM where the row is of one.
+// The list is limited to one VM if the row is.
 func TestExplainedVMs(t *testing.T) {
 	h := dark(t, "mm1k", slowWindow, 256, func(o *Options) { o.Overview = true })
 	explaining(t, h)
@@ -420,13 +419,13 @@ func TestExplainedVMs(t *testing.T) {
 	h.shows("#9001")
 	h.hides("#1402", "of VM")
 
-	// A list of all of them says whose each is.
+	// A list of all VMs names the VM of each instance.
 	h.key(tcell.KeyEscape)
 	h.do(func() { h.d.listExplained("order", h.d.explainedInstances("order", outcome.VM{})) })
 	h.shows("of VM", "#9000 failure   100ms pid 1802", "#1401 failure   100ms shop@host (pid 1801) 78 % waiting in the mailbox of queue_2")
 }
 
-// A share is drawn in eighths of a column.
+// The bar of a share has a resolution of an eighth of a column.
 func TestBar(t *testing.T) {
 	for share, want := range map[float64]string{-1: "", -0.01: "", 0: "", 0.001: "", 0.01: "▏", 0.5: "██████", 0.9999: "████████████", 1: "████████████", 1.1: "████████████"} {
 		if got := bar(share); got != fmt.Sprintf("%-12s", want) {

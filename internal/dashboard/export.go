@@ -13,7 +13,7 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// export asks for a file and writes what is selected to it.
+// export asks for a file and writes the selected plot or table to it.
 func (d *Dashboard) export() {
 	f, system := d.frame(), d.scene.systemShown()
 	if f == nil || system == nil {
@@ -31,7 +31,7 @@ func (d *Dashboard) export() {
 	})
 }
 
-// picture returns the picture of the selected plot, or of all probes, and a name for it.
+// picture returns the picture of the selected plot, or of all probes, and a suggested file name.
 func (d *Dashboard) picture(f *scope.Frame, system *scope.System) (export.Picture, string, error) {
 	if d.showing("overview") {
 		return export.OfFrame(f, system, plot.Axis{}, nil), "beamscope", nil
@@ -44,21 +44,21 @@ func (d *Dashboard) picture(f *scope.Frame, system *scope.System) (export.Pictur
 	return export.Picture{Number: f.Number, Time: f.Time, Plots: []export.Plot{one}}, fileName(p.probes), nil
 }
 
-// errThere says that a file is there, to somebody who may not want to replace it.
+// errThere returns the error for a file that exists already.
 func errThere(path string) error {
 	return fmt.Errorf("%s is there already: it stays as it is", filepath.Base(path))
 }
 
-// fileName makes a name for a file of names of probes, which have nothing in them that
-// files cannot have.
+// fileName joins names of probes to a file name. Such names contain only characters that file
+// names may contain.
 func fileName(probes []string) string {
 	const most = 100
 	name := strings.Join(probes, "-")
 	return name[:min(len(name), most)]
 }
 
-// exportTo writes a picture, which is made of what nobody changes, in the background:
-// it may be large, and the file a pipe. It asks before it replaces a file.
+// exportTo writes a picture in the background, because the picture may be large and the file a
+// pipe. Nothing changes the picture's data meanwhile. It asks before it replaces a file.
 func (d *Dashboard) exportTo(path string, picture export.Picture, force bool, settled func(error)) {
 	d.background("writing "+filepath.Base(path), func(context.Context) error {
 		return export.WriteFile(path, picture, force)

@@ -19,13 +19,13 @@ import (
 	"github.com/beamscope/beamscope/internal/tui"
 )
 
-// A shelf is where the snapshots are. They are read in the background, when there are
-// others than before.
+// A shelf is the list of snapshots in a folder. It reads them in the background whenever the
+// folder has changed.
 type shelf struct {
 	d       *Dashboard
 	infos   []snapshot.Info // the newest first
-	err     error           // of reading them
-	seen    string          // names and sizes of what was read
+	err     error           // of reading the snapshots
+	seen    string          // names and sizes of the files that were read
 	looking bool
 	looked  time.Time
 }
@@ -33,7 +33,7 @@ type shelf struct {
 // lookPause is the least time between two looks at the folder.
 const lookPause = time.Second
 
-// look looks whether there are other snapshots, and lists them.
+// look checks whether the folder has changed, and lists its snapshots if it has.
 func (s *shelf) look() {
 	dir := s.d.opts.Snapshots
 	if dir == "" || s.looking || time.Since(s.looked) < lookPause {
@@ -57,7 +57,7 @@ func (s *shelf) look() {
 	}()
 }
 
-// filesIn tells one content of a folder from another.
+// filesIn returns the names and sizes of the files in a folder, which identify its contents.
 func filesIn(dir string) string {
 	files, err := os.ReadDir(dir)
 	if err != nil {
@@ -72,19 +72,19 @@ func filesIn(dir string) string {
 	return b.String()
 }
 
-// A firing is something that fired: the causes of a snapshot, or one of which there is
-// none.
+// A firing is something that fired: the causes of a snapshot, or a single cause without a
+// snapshot.
 type firing struct {
 	time   time.Time
 	causes []recording.Cause
-	more   uint64         // causes besides
-	info   *snapshot.Info // nil where there is no snapshot
+	more   uint64         // number of further causes
+	info   *snapshot.Info // nil if there is no snapshot
 	frame  uint64         // number of the window
-	seen   bool           // it fired here and now, not at some other time
+	seen   bool           // it fired in this session
 	lasts  bool           // it is still going on
 }
 
-// fired returns what has fired, the newest first.
+// fired returns all firings, the newest first.
 func (s *shelf) fired() []firing {
 	var all []firing
 	for i := range s.infos {
@@ -110,13 +110,12 @@ func (s *shelf) fired() []firing {
 	return all
 }
 
-// keptIn returns the snapshot that has an event among its causes, nil where there is
-// none.
+// keptIn returns the snapshot that has an event among its causes, or nil.
 func keptIn(snapshots []firing, e event) *firing {
 	for i := range snapshots {
 		f := &snapshots[i]
 		for _, c := range f.causes {
-			// Numbers of windows begin anew with each session, so that the time counts too.
+			// Each session numbers its windows from the start, so the time must match too.
 			at := f.time.Add(time.Duration(c.Time - f.causes[0].Time))
 			apart := time.Unix(0, e.clock).Sub(at).Abs()
 			if c.Number == e.frame && c.Trigger == e.fired.Trigger && c.Probe == e.fired.Probe && c.VM == e.fired.VM && apart < 50*time.Millisecond {
@@ -127,8 +126,8 @@ func keptIn(snapshots []firing, e event) *firing {
 	return nil
 }
 
-// mark marks what is still going on in the last window: of each trigger, what fired
-// last.
+// mark marks firings that still go on in the last window: the last one of each trigger, probe and
+// VM.
 func (s *shelf) mark(all []firing) {
 	last := s.d.live.Last()
 	if last == nil {
@@ -146,7 +145,7 @@ func (s *shelf) mark(all []firing) {
 	}
 }
 
-// rows lists what has fired.
+// rows lists the firings.
 func (s *shelf) rows(width int) []row {
 	all := s.fired()
 	rows := []row{heading("fired")}
@@ -172,7 +171,7 @@ func (s *shelf) rows(width int) []row {
 	return rows
 }
 
-// row shows what has fired in a line.
+// row shows a firing in one line.
 func (s *shelf) row(f *firing, at string, clock, width int) row {
 	state, n := s.state(f)
 	probe, trigger, cause := "?", "?", ""
@@ -198,7 +197,7 @@ func (s *shelf) key(f *firing) string {
 	return fmt.Sprintf("fired %d %s %s %v", f.frame, f.causes[0].Trigger, f.causes[0].Probe, f.causes[0].VM)
 }
 
-// state says in a word how it stands with what has fired.
+// state returns the state of a firing in a word.
 func (s *shelf) state(f *firing) (string, tone) {
 	switch {
 	case f.info != nil && f.info.Err != nil:
@@ -213,7 +212,7 @@ func (s *shelf) state(f *firing) (string, tone) {
 	return "no file", dim
 }
 
-// inTheMaking reports whether a snapshot may still come: until so long after it fired.
+// inTheMaking reports whether the snapshot of a firing may still be completed.
 func (s *shelf) inTheMaking(f *firing) bool {
 	last := s.d.live.Last()
 	if last == nil || s.d.ended || s.d.attached() == nil || s.d.opts.Snapshots == "" {
@@ -223,7 +222,7 @@ func (s *shelf) inTheMaking(f *firing) bool {
 	return last.Time.Sub(f.time) <= c.Snapshots.After+2*c.Window
 }
 
-// detail says all that is known of what has fired.
+// detail returns all that is known about a firing.
 func (s *shelf) detail(f *firing) string {
 	t := s.d.theme
 	lines := causeLines(t, f.causes, f.more)
@@ -243,10 +242,11 @@ func (s *shelf) detail(f *firing) string {
 	return strings.Join(lines, "\n")
 }
 
-// shownCauses is how many causes are shown in full.
+// shownCauses is the number of causes that are shown in full.
 const shownCauses = 4
 
-// causeLines says what fired, in tags: first where the time went.
+// causeLines describes the causes in tagged text. Each begins with where the time went, if that
+// is known.
 func causeLines(t *theme, causes []recording.Cause, more uint64) []string {
 	var lines []string
 	for i, c := range causes {
@@ -265,7 +265,7 @@ func causeLines(t *theme, causes []recording.Cause, more uint64) []string {
 	return lines
 }
 
-// causeOf names a probe of a VM.
+// causeOf returns the name of a probe and its VM.
 func causeOf(probe string, vm outcome.VM) string {
 	if vm == (outcome.VM{}) {
 		return cmp.Or(probe, "everything")
@@ -273,10 +273,10 @@ func causeOf(probe string, vm outcome.VM) string {
 	return probe + " of " + vm.String()
 }
 
-// errGone says that a window cannot be looked at again.
+// errGone means that a window is no longer kept.
 var errGone = errors.New("that window is not kept any more")
 
-// open shows the snapshot of what has fired, or the window in which it did.
+// open shows the snapshot of a firing, or else its window.
 func (s *shelf) open(f *firing) {
 	if f.info != nil {
 		s.d.openSnapshot(f.info.Path)
@@ -290,8 +290,8 @@ func (s *shelf) open(f *firing) {
 	s.d.say(plain, "the window in which it fired: f goes on with the present")
 }
 
-// worstRows says why the snapshot that is shown was made, and lists the worst instances
-// of its window that is shown.
+// worstRows explains why the shown snapshot was made, and lists the worst instances of the shown
+// window.
 func (d *Dashboard) worstRows(width int) []row {
 	f := d.frame()
 	shot := d.scene.shot
@@ -306,7 +306,7 @@ func (d *Dashboard) worstRows(width int) []row {
 		rows = append(rows, paragraph(plain, fmt.Sprintf("and %d more", shot.Omitted), width)...)
 	}
 	if !shot.Complete {
-		rows = append(rows, paragraph(doubtful, "The observation ended before the snapshot did.", width)...)
+		rows = append(rows, paragraph(doubtful, "The observation ended before the snapshot was complete.", width)...)
 	}
 	rows = append(rows, blank(), row{cells: []cell{
 		{text: "worst instances, " + shot.position(f.Number), tone: strong},
@@ -327,8 +327,8 @@ func (d *Dashboard) worstRows(width int) []row {
 	return rows
 }
 
-// instances lists the worst instances of a probe: as many columns as there is room for,
-// and all of the one that is selected below.
+// instances lists the worst instances of a probe. It shows as many columns as fit, and below the
+// list all columns of the selected one.
 func (d *Dashboard) instances(f *scope.Frame, p *scope.Probe, lines [][]string, width int) []row {
 	probe, vm := p.Name, p.VM
 	head := export.WorstHead()

@@ -13,12 +13,11 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// foreign looks like a tag, would give a terminal another title, and goes on in another
-// line.
+// foreign looks like a tag, contains the escape sequence for a terminal's title, and has a line
+// break.
 const foreign = "a[red]b\x1b]0;title\x07\nc"
 
-// What others have named is shown as it is, whatever is in it; what a terminal would
-// obey is left out.
+// The dashboard shows foreign names literally, and leaves out what a terminal would interpret.
 func TestForeignNames(t *testing.T) {
 	c := config.Default()
 	c.Outcomes = []config.Outcome{{Name: "work", Span: "work", Scale: config.Scale{Bins: 50}}}

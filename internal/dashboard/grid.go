@@ -16,8 +16,7 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// maxPlots is how many plots there can be, and firstPlots how many there are to begin
-// with at most.
+// maxPlots is the largest number of plots, and firstPlots the largest number to begin with.
 const (
 	maxPlots   = 9
 	firstPlots = 6
@@ -26,11 +25,11 @@ const (
 // A panel is a plot and the probes in it.
 type panel struct {
 	probes []string   // names
-	vm     outcome.VM // whose they are; none is of every VM that has them
+	vm     outcome.VM // the VM of the probes; the zero VM means every VM that has them
 	view   *plotView
 }
 
-// title names what is in a plot.
+// title names the probes in a plot.
 func (d *Dashboard) title(p *panel) string {
 	names := make([]string, len(p.probes))
 	for i, name := range p.probes {
@@ -43,8 +42,8 @@ func (d *Dashboard) title(p *panel) string {
 	return title + " of " + p.vm.String()
 }
 
-// called returns the name of a probe for people, with that of its spans where that is
-// another one.
+// called returns the displayed name of a probe. It includes the name of its spans if that
+// differs.
 func (d *Dashboard) called(name string) string {
 	for _, s := range []*scope.System{d.scene.systemShown(), d.live.System()} {
 		if s == nil {
@@ -63,14 +62,14 @@ type grid struct {
 	d        *Dashboard
 	panels   []*panel
 	selected int
-	zoomed   bool   // the selected one alone
-	held     *panel // gets what the mouse does until its button is released
-	begun    bool   // the first plots were chosen
+	zoomed   bool   // only the selected plot is shown
+	held     *panel // gets the mouse events until the button is released
+	begun    bool   // the first plots have been chosen
 }
 
 func newGrid(d *Dashboard) *grid { return &grid{Box: tview.NewBox(), d: d} }
 
-// begin chooses the first plots: what is calculated, and then the outcomes.
+// begin chooses the first plots: calculated probes first, then outcomes.
 func (g *grid) begin(s *scope.System) {
 	if g.begun || s == nil || len(s.Probes) == 0 || g.d.opts.Overview {
 		return
@@ -83,8 +82,8 @@ func (g *grid) begin(s *scope.System) {
 	}
 }
 
-// interesting returns the names of probes, those of the diagram's definitions first,
-// the last of which is the whole.
+// interesting returns the names of probes. It begins with those that the diagram defines, last
+// definition first because that is the whole system. The others follow.
 func interesting(s *scope.System) []string {
 	var names []string
 	if s.Diagram != nil {
@@ -104,14 +103,14 @@ func (g *grid) panel(names ...string) *panel {
 	return &panel{probes: names, view: newPlotView(g.d.theme)}
 }
 
-// errFull says that there are as many plots as there can be.
+// errFull means that no more plots fit.
 var errFull = fmt.Errorf("there are %d plots: as many as there can be", maxPlots)
 
-// errNoPlot says that there is no plot to do something with.
-var errNoPlot = errors.New("there is no plot: choose a probe in the overview (o) or the tab plots (p)")
+// errNoPlot means that the command needs a plot and there is none.
+var errNoPlot = errors.New("there is no plot: choose an outcome in the overview (o) or the tab plots (p)")
 
-// only shows the plot of a probe of a VM, or of all, alone. It is made where there is
-// none, in the place of the last one where there are too many.
+// only shows the plot of a probe alone, for one VM or for all. It adds the plot if none exists,
+// and replaces the last one if there are too many.
 func (g *grid) only(name string, vm outcome.VM) {
 	g.begun = true
 	at := slices.IndexFunc(g.panels, func(p *panel) bool { return len(p.probes) == 1 && p.probes[0] == name && p.vm == vm })
@@ -127,7 +126,7 @@ func (g *grid) only(name string, vm outcome.VM) {
 	g.selected, g.zoomed = at, true
 }
 
-// insert adds a plot of probes.
+// insert adds a plot of the named probes.
 func (g *grid) insert(names ...string) error {
 	if len(g.panels) == maxPlots {
 		return errFull
@@ -138,7 +137,7 @@ func (g *grid) insert(names ...string) error {
 	return nil
 }
 
-// add draws a probe in the selected plot as well.
+// add draws another probe in the selected plot.
 func (g *grid) add(name string) error {
 	p := g.current()
 	if p == nil {
@@ -151,14 +150,14 @@ func (g *grid) add(name string) error {
 	return nil
 }
 
-// close takes a plot away.
+// close removes a plot.
 func (g *grid) close(p *panel) {
 	g.panels = slices.DeleteFunc(g.panels, func(q *panel) bool { return q == p })
 	g.selected = max(min(g.selected, len(g.panels)-1), 0)
 	g.zoomed = false
 }
 
-// move moves a plot so many places on, or back.
+// move swaps a plot with the one that is by places further on, or back if by is negative.
 func (g *grid) move(p *panel, by int) {
 	at := slices.Index(g.panels, p)
 	to := min(max(at+by, 0), len(g.panels)-1)
@@ -166,7 +165,7 @@ func (g *grid) move(p *panel, by int) {
 	g.selected = to
 }
 
-// current returns the selected plot, nil where there is none.
+// current returns the selected plot, or nil.
 func (g *grid) current() *panel {
 	if g.selected >= len(g.panels) {
 		return nil
@@ -174,7 +173,7 @@ func (g *grid) current() *panel {
 	return g.panels[g.selected]
 }
 
-// refresh gives the plots what they show.
+// refresh passes new data to the plots.
 func (g *grid) refresh() {
 	g.begin(g.d.scene.System())
 	if !g.d.showing("plots") {
@@ -186,7 +185,7 @@ func (g *grid) refresh() {
 	}
 }
 
-// series returns what there is to draw in a plot.
+// series returns the series to draw in a plot.
 func (g *grid) series(p *panel, system *scope.System, f *scope.Frame) []plot.Series {
 	if f == nil || system == nil {
 		return nil
@@ -196,7 +195,7 @@ func (g *grid) series(p *panel, system *scope.System, f *scope.Frame) []plot.Ser
 		label = fmt.Sprintf("window %d, %s", earlier.Number, earlier.Time.Local().Format("15:04:05"))
 	}
 	probes := g.d.scene.probes(f)
-	if p.vm != (outcome.VM{}) { // it was asked for
+	if p.vm != (outcome.VM{}) { // the user chose the VM
 		probes = nil
 		for i := range f.Probes {
 			probes = append(probes, &f.Probes[i])
@@ -213,7 +212,7 @@ func (g *grid) series(p *panel, system *scope.System, f *scope.Frame) []plot.Ser
 	return series
 }
 
-// requirement returns the QTA of a probe, nil where there is none.
+// requirement returns the QTA of a probe, or nil.
 func requirement(s *scope.System, name string) *dq.QTA {
 	for i := range s.Probes {
 		if s.Probes[i].Spec.Name == name {
@@ -223,8 +222,9 @@ func requirement(s *scope.System, name string) *dq.QTA {
 	return nil
 }
 
-// shape returns how many columns and rows n plots have in a space: so that each is
-// about twice as wide as it is high, as it looks, which is four times in cells.
+// shape returns the number of columns and rows in which n plots fit best into a space. A plot
+// should look about twice as wide as it is high, which means four times as many columns as rows of
+// cells.
 func shape(n, width, height int) (columns, rows int) {
 	best := 0.0
 	for c := 1; c <= n; c++ {
@@ -240,25 +240,34 @@ func shape(n, width, height int) (columns, rows int) {
 // Draw implements [tview.Primitive].
 func (g *grid) Draw(screen tcell.Screen) {
 	x, y, width, height := g.GetRect()
-	if len(g.panels) == 0 {
-		text := "No plots: choose a probe in the overview (o), or in the tab plots (p)."
-		if g.d.frame() == nil {
-			text = "The first window is on its way."
-		}
-		tview.Print(screen, text, x, y+height/2, width, tview.AlignCenter, tcell.ColorDefault)
+	if text := g.instead(); text != "" {
+		tview.Print(screen, tview.Escape(text), x, y+height/2, width, tview.AlignCenter, tcell.ColorDefault)
 		return
 	}
 	if g.zoomed {
 		g.place(screen, g.selected, x, y, width, height)
 		return
 	}
-	columns, rows := shape(len(g.panels), width, height)
+	columns, rows := shape(len(g.panels), width, height+max(g.d.saidIn-1, 0)) // computed for a message of one line, so that a longer one does not rearrange the plots
 	for i := range g.panels {
 		c, r := i%columns, i/columns
-		beside := min(columns, len(g.panels)-r*columns) // the last row may have fewer, which are wider
+		beside := min(columns, len(g.panels)-r*columns) // the last row may have fewer plots, which are wider
 		left, top := c*width/beside, r*height/rows
 		g.place(screen, i, x+left, y+top, (c+1)*width/beside-left, (r+1)*height/rows-top)
 	}
+}
+
+// instead returns the text to show instead of plots, or "" if there are plots.
+func (g *grid) instead() string {
+	switch f := g.d.frame(); {
+	case f != nil && f.Attaching:
+		return attachingText(f)
+	case len(g.panels) > 0:
+		return ""
+	case f == nil:
+		return "The first window is on its way."
+	}
+	return "No plots: choose an outcome in the overview (o), or in the tab plots (p)."
 }
 
 func (g *grid) place(screen tcell.Screen, i, x, y, width, height int) {
@@ -268,7 +277,7 @@ func (g *grid) place(screen tcell.Screen, i, x, y, width, height int) {
 	g.draw(screen, g.panels[i])
 }
 
-// draw draws a plot, or the groups in its place where the window has some.
+// draw draws a plot, or the groups instead of it if the window has some.
 func (g *grid) draw(screen tcell.Screen, p *panel) {
 	probe := g.d.grouped(p)
 	if probe != nil && len(probe.Counts.Groups) > 0 {
@@ -279,7 +288,7 @@ func (g *grid) draw(screen tcell.Screen, p *panel) {
 	p.view.Draw(screen)
 }
 
-// visible returns the plots that are drawn.
+// visible returns the plots on the screen.
 func (g *grid) visible() []*panel {
 	if g.zoomed && g.current() != nil {
 		return []*panel{g.current()}
@@ -287,8 +296,8 @@ func (g *grid) visible() []*panel {
 	return g.panels
 }
 
-// MouseHandler implements [tview.Primitive]: a click selects a plot, which gets what
-// the mouse does there.
+// MouseHandler implements [tview.Primitive]: a click selects a plot, and the plot handles the
+// event.
 func (g *grid) MouseHandler() func(tview.MouseAction, *tcell.EventMouse, func(tview.Primitive)) (bool, tview.Primitive) {
 	return func(action tview.MouseAction, e *tcell.EventMouse, focus func(tview.Primitive)) (bool, tview.Primitive) {
 		if g.held != nil {
@@ -316,8 +325,8 @@ func (g *grid) MouseHandler() func(tview.MouseAction, *tcell.EventMouse, func(tv
 	}
 }
 
-// relay gives a plot what the mouse does. What the plot is to get until the button is
-// released comes by way of the grid: tview gives a double click to what got the button.
+// relay passes mouse events to a plot. Events that the plot captures until the button is released
+// arrive through the grid, because tview sends a double click to whatever captured the button.
 func (g *grid) relay(p *panel, action tview.MouseAction, e *tcell.EventMouse) (bool, tview.Primitive) {
 	consumed, holds := p.view.MouseHandler()(action, e, func(tview.Primitive) {})
 	if holds == nil {
@@ -333,11 +342,11 @@ func (g *grid) bindings() []binding {
 	shifted := func(k tcell.Key) []press { return []press{{key: k, shift: true}} }
 	m := []binding{
 		{inPlots, []press{{key: tcell.KeyEnter}, char('z')}, "Enter", "alone", "show the selected plot alone, or all again", func() { g.zoomed = !g.zoomed && g.current() != nil }},
-		{inPlots, key(tcell.KeyLeft), "←", "", "", g.view(func(v *plotView) { v.cursorBy(-1) })},
-		{inPlots, key(tcell.KeyRight), "←→ ↑↓", "cursor", "move the cursor along the delays, or by quantiles", g.view(func(v *plotView) { v.cursorBy(1) })},
+		{inPlots, key(tcell.KeyLeft), "←→ ↑↓", "cursor", "move the cursor along the delays, or by quantiles", g.view(func(v *plotView) { v.cursorBy(-1) })},
+		{inPlots, key(tcell.KeyRight), "→", "", "", g.view(func(v *plotView) { v.cursorBy(1) })},
 		{inPlots, key(tcell.KeyUp), "↑", "", "", g.view(func(v *plotView) { v.cursorQuantile(1) })},
 		{inPlots, key(tcell.KeyDown), "↓", "", "", g.view(func(v *plotView) { v.cursorQuantile(-1) })},
-		{inPlots, []press{{key: tcell.KeyBackspace}, {key: tcell.KeyBackspace2}}, "⌫", "", "take the cursor away", g.view((*plotView).cursorOff)},
+		{inPlots, []press{{key: tcell.KeyBackspace}, {key: tcell.KeyBackspace2}}, "⌫", "", "remove the cursor", g.view((*plotView).cursorOff)},
 		{inPlots, []press{char('+'), char('=')}, "+ -", "zoom", "zoom in and out, around the cursor", g.view(func(v *plotView) { v.zoom(1.5) })},
 		{inPlots, []press{char('-')}, "-", "", "", g.view(func(v *plotView) { v.zoom(1 / 1.5) })},
 		{inPlots, shifted(tcell.KeyLeft), "Shift-←→", "", "move along to shorter delays, or longer ones", g.view(func(v *plotView) { v.pan(-0.1) })},
@@ -346,22 +355,24 @@ func (g *grid) bindings() []binding {
 		{inPlots, key(tcell.KeyPgDn), "PgDn", "", "", g.view(func(v *plotView) { v.zoomProbability(1 / 1.5) })},
 		{inPlots, []press{char('0')}, "0", "", "show all delays and probabilities", g.view((*plotView).reset)},
 		{inPlots, []press{char('l')}, "l", "log", "a logarithmic scale of delays, or a linear one", g.view((*plotView).toggleLog)},
-		{inPlots, []press{char('v')}, "v", "curves", "leave out the means; all but what is observed; nothing", g.view((*plotView).nextCurves)},
-		{inPlots, []press{char('d')}, "d", "", "take the selected plot away", func() { g.with(g.close) }},
+		{inPlots, []press{char('v')}, "v", "curves", "hide the means, then all but observed curves, or none", g.view((*plotView).nextCurves)},
+		{inPlots, []press{char('d')}, "d", "", "remove the selected plot", func() { g.with(g.close) }},
 		{inPlots, []press{char('g')}, "g", "", groupHelp, g.d.group},
 	}
+	help := "select that plot"
 	for i := range maxPlots {
-		m = append(m, binding{inPlots, []press{char(rune('1' + i))}, fmt.Sprint(i + 1), "", fmt.Sprintf("select plot %d", i+1), func() { g.choose(i) }})
+		m = append(m, binding{inPlots, []press{char(rune('1' + i))}, fmt.Sprint(i + 1), "", help, func() { g.choose(i) }})
+		help = "" // the first binding describes all of them
 	}
 	return m
 }
 
-// view returns what does something with the view of the selected plot.
+// view returns a command for the view of the selected plot.
 func (g *grid) view(do func(*plotView)) func() {
 	return func() { g.with(func(p *panel) { do(p.view) }) }
 }
 
-// with does something with the selected plot.
+// with calls do with the selected plot.
 func (g *grid) with(do func(*panel)) {
 	p := g.current()
 	if p == nil {

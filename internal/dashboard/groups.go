@@ -10,26 +10,27 @@ import (
 	"github.com/rivo/tview"
 
 	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/export"
 	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/modname"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/plot"
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// groupHelp says what the key does that groups a probe.
-const groupHelp = "who: groups by process, then by function, then the plot"
+// groupHelp describes the key that groups a probe.
+const groupHelp = "group: by process, then by function, then the plot"
 
-// Why a probe is not grouped.
+// Reasons why a probe is not grouped.
 var (
-	errNoProbe     = errors.New("there is no probe to group: choose one in the overview (o)")
-	errSeveral     = errors.New("there are several probes in this plot: choose one in the overview (o)")
-	errNoProcesses = errors.New("this is not grouped: nobody tells whose instances they are")
+	errNoProbe     = errors.New("there is no outcome to group: choose one in the overview (o)")
+	errSeveral     = errors.New("there are several outcomes in this plot: choose one in the overview (o)")
+	errNoProcesses = errors.New("this cannot be grouped: its events do not name a process")
 	errNoGroups    = errors.New("its instances are of threads, and not of processes: there is nothing to group by")
 	errNotGrouped  = errors.New("it was recorded without groups: a scope file with group: pid has them recorded")
 )
 
-// chosenProbe returns the probe that is chosen, in the frame that is shown; nil where
-// there is none.
+// chosenProbe returns the chosen probe in the shown frame, or nil.
 func (d *Dashboard) chosenProbe() *scope.Probe {
 	f := d.frame()
 	if f == nil {
@@ -43,15 +44,15 @@ func (d *Dashboard) chosenProbe() *scope.Probe {
 	return &f.Probes[at]
 }
 
-// canGroup tells whether the probe that is chosen is observed at probes of a VM, and may
-// have groups.
+// canGroup reports whether the chosen probe is observed at probes of a VM, so that it may have
+// groups.
 func (d *Dashboard) canGroup() bool {
 	p := d.chosenProbe()
 	return p != nil && p.Spec.OfVM()
 }
 
-// group shows the groups of the probe that is chosen: what it is grouped by, then by
-// what else it can be, and then its plot again. What was recorded stays in its groups.
+// group shows the groups of the chosen probe: first by its current grouping, then by the other
+// possible ones, and then its plot again. A recording only has the groups that were recorded.
 func (d *Dashboard) group() {
 	p := d.chosenProbe()
 	_, recorded := d.control.(player)
@@ -69,7 +70,7 @@ func (d *Dashboard) group() {
 	}
 }
 
-// showRecorded shows the groups that were recorded, or the plot again.
+// showRecorded switches between the recorded groups and the plot.
 func (d *Dashboard) showRecorded(p *scope.Probe) {
 	if p.Spec.Group == "" {
 		d.fail(errNotGrouped)
@@ -78,7 +79,7 @@ func (d *Dashboard) showRecorded(p *scope.Probe) {
 	d.byGroup[p.Name] = !d.byGroup[p.Name]
 }
 
-// groupNext has a probe grouped by the next of what it can be grouped by.
+// groupNext changes to the probe's next possible grouping.
 func (d *Dashboard) groupNext(name string) {
 	o := d.control.Config().Outcome(name)
 	all := o.Groupings()
@@ -86,7 +87,7 @@ func (d *Dashboard) groupNext(name string) {
 		d.fail(errNoGroups)
 		return
 	}
-	if o.Group != "" && !d.byGroup[name] { // it is by its scope file
+	if o.Group != "" && !d.byGroup[name] { // the scope file groups it
 		d.byGroup[name] = true
 		return
 	}
@@ -94,7 +95,7 @@ func (d *Dashboard) groupNext(name string) {
 	if at := slices.Index(all, o.Group) + 1; at < len(all) {
 		next = all[at]
 	}
-	saved := !d.unsaved // looking at something is nothing to save
+	saved := !d.unsaved // a change of grouping alone needs no saving
 	d.change("grouping "+name, func(c *config.Config) error {
 		c.Entry(name).Group = next
 		return nil
@@ -112,7 +113,7 @@ func (d *Dashboard) groupNext(name string) {
 	})
 }
 
-// groupWord names what instances are grouped by for people.
+// groupWord returns the displayed name of a grouping.
 func groupWord(by string) string {
 	switch by {
 	case outcome.GroupPID:
@@ -123,7 +124,7 @@ func groupWord(by string) string {
 	return by
 }
 
-// grouped returns the probe whose groups are shown in the place of a plot, nil for none.
+// grouped returns the probe whose groups replace a plot, or nil.
 func (d *Dashboard) grouped(p *panel) *scope.Probe {
 	f := d.frame()
 	if f == nil || len(p.probes) != 1 || !d.byGroup[p.probes[0]] {
@@ -137,15 +138,15 @@ func (d *Dashboard) grouped(p *panel) *scope.Probe {
 	return nil
 }
 
-// A groupColumn is a column of the groups. least is the width of all of them from which
-// on it is shown.
+// A groupColumn is a column of the groups. It is shown if all columns together have at least the
+// width least.
 type groupColumn struct {
 	name         string
 	width, least int
 	cell         func(g *outcome.Group) string
 }
 
-// groupColumns returns the columns for the groups of a probe, behind their names.
+// groupColumns returns the columns that follow the names of groups.
 func groupColumns(p *scope.Probe, width int) []groupColumn {
 	mark := ""
 	if p.Inferred() {
@@ -156,7 +157,7 @@ func groupColumns(p *scope.Probe, width int) []groupColumn {
 		all += p.Counts.Groups[i].Total
 	}
 	quantile := func(q float64, least int) groupColumn {
-		return groupColumn{fmt.Sprintf("p%g", q*100), 13, least, func(g *outcome.Group) string { return groupQuantile(g, q, p.Spec.DMax()) }}
+		return groupColumn{fmt.Sprintf("p%g", q*100), 13, least, func(g *outcome.Group) string { return groupQuantile(p, g, q) }}
 	}
 	columns := []groupColumn{
 		{"n", 7, 0, func(g *outcome.Group) string { return mark + fmt.Sprint(g.Instances()) }},
@@ -167,8 +168,8 @@ func groupColumns(p *scope.Probe, width int) []groupColumn {
 		{"share", 7, 60, func(g *outcome.Group) string { return groupShare(g, all) }},
 		quantile(0.5, 100),
 		quantile(0.99, 45),
-		{"failure", 7, 110, func(g *outcome.Group) string { return fmt.Sprint(g.Failures) }},
-		{"timeout", 7, 70, func(g *outcome.Group) string { return fmt.Sprint(g.Timeouts) }},
+		{"failure", 7, 110, func(g *outcome.Group) string { return export.Failures(p, g.Failures, g.Timeouts) }},
+		{plot.Late(p.Fitted), 7, 70, func(g *outcome.Group) string { return fmt.Sprint(g.Timeouts) }},
 	}
 	if p.Counts.Amount > 0 {
 		columns = append(columns, groupColumn{"amount", 10, 75, func(g *outcome.Group) string { return fmt.Sprint(g.Amount) }})
@@ -176,7 +177,7 @@ func groupColumns(p *scope.Probe, width int) []groupColumn {
 	return slices.DeleteFunc(columns, func(c groupColumn) bool { return c.least > width })
 }
 
-// groupShare shows the share of a group in the time of all.
+// groupShare formats the share of a group in the time of all groups.
 func groupShare(g *outcome.Group, all time.Duration) string {
 	if all == 0 {
 		return "-"
@@ -184,20 +185,22 @@ func groupShare(g *outcome.Group, all time.Duration) string {
 	return figures.Percent(float64(g.Total) / float64(all))
 }
 
-// groupQuantile shows what a quantile lies between.
-func groupQuantile(g *outcome.Group, q float64, dMax time.Duration) string {
-	within, ok := scope.GroupQuantile(g, q, dMax)
+// groupQuantile formats the bounds of a quantile.
+func groupQuantile(p *scope.Probe, g *outcome.Group, q float64) string {
+	within, ok := scope.GroupQuantile(g, q, p.Spec.DMax())
 	switch {
 	case ok:
 		return figures.Between(within)
 	case g.Instances() == 0:
 		return "-"
+	case p.GroupQuantileSlower(g, q):
+		return export.SlowerThan(p)
 	}
 	return "∞"
 }
 
-// groupRows returns the rows of a probe's groups that fit into a space. There is at least one
-// group.
+// groupRows returns the rows of a probe's groups that fit into a space. There must be at least
+// one group.
 func groupRows(p *scope.Probe, width, height int) []row {
 	columns := groupColumns(p, width)
 	head := row{cells: []cell{{text: "by " + groupWord(p.Spec.Group), tone: dim}}}
@@ -212,7 +215,7 @@ func groupRows(p *scope.Probe, width, height int) []row {
 		}
 		rows = append(rows, r)
 	}
-	top, rest, others := scope.TopGroups(p.Counts.Groups, max(height-2, 1)) // with the head and the others
+	top, rest, others := scope.TopGroups(p.Counts.Groups, max(height-2, 1)) // leaves room for the head and the row of others
 	for i := range top {
 		add(groupName(&top[i]), plain, &top[i])
 	}
@@ -222,7 +225,7 @@ func groupRows(p *scope.Probe, width, height int) []row {
 	return rows
 }
 
-// groupName names a group.
+// groupName returns the displayed name of a group.
 func groupName(g *outcome.Group) string {
 	if g.Name == "" || g.Name == g.Key {
 		return modname.Readable(g.Key)
@@ -230,7 +233,7 @@ func groupName(g *outcome.Group) string {
 	return modname.Readable(g.Key + " " + g.Name)
 }
 
-// drawGroups draws the groups of a probe in the box of a plot.
+// drawGroups draws the groups of a probe in the box of its plot.
 func drawGroups(screen tcell.Screen, v *plotView, p *scope.Probe) {
 	v.drawBox(screen)
 	v.drawTitle(screen, v.facts)

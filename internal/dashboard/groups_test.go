@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// ofVMScope has an outcome that comes over TCP and some of the VM.
+// ofVMScope has an outcome that arrives over TCP and some outcomes of the VM.
 const ofVMScope = `
 wrapper: {listen: '127.0.0.1:8080'}
 outcomes:
@@ -27,8 +28,7 @@ outcomes:
   os: {vm: os-wait}
 `
 
-// ofVM feeds windows of outcomes of the VM: pauses in groups, and hops that were paired
-// by their order.
+// ofVM feeds windows of outcomes of the VM: pauses in groups, and hops that were paired by order.
 func ofVM(t *testing.T, h *harness) {
 	t.Helper()
 	c, err := config.Parse("scope.yaml", []byte(ofVMScope))
@@ -44,7 +44,7 @@ func ofVM(t *testing.T, h *harness) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &reel{system: system}
+	r := &replayed{system: system}
 	for n := range 3 {
 		b := outcome.Batch{Time: time.Date(2026, 11, 21, 6, 4, 50+n, 0, time.UTC)}
 		b.Window = outcome.Window{From: int64(n) * 1e9, To: int64(n+1) * 1e9}
@@ -60,7 +60,7 @@ func ofVM(t *testing.T, h *harness) {
 	h.feed(r)
 }
 
-// countsOfVM are those of a window of an outcome.
+// countsOfVM returns the counts of one outcome in a window.
 func countsOfVM(s outcome.Spec, n int) outcome.Counts {
 	c := outcome.Counts{Outcome: s.Name, VM: outcome.VM{PID: 1801, Node: "shop@host"}, Bins: make([]uint64, s.Bins)}
 	c.Successes = uint64(100 + n)
@@ -91,7 +91,7 @@ func groupsOfVM(n int) []outcome.Group {
 	return append(groups, group("", "", 7, time.Microsecond))
 }
 
-// grouping shows outcomes of the VM in the overview, the one that is in groups selected.
+// grouping shows outcomes of the VM in the overview and selects the grouped one.
 func grouping(t *testing.T, width, height int, change ...func(*Options)) *harness {
 	t.Helper()
 	h := dark(t, "mm1k", 2, 256, append(change, func(o *Options) { o.Overview = true })...)
@@ -101,16 +101,16 @@ func grouping(t *testing.T, width, height int, change ...func(*Options)) *harnes
 	return h
 }
 
-// One key shows who it is: what it is grouped by already, then by what else, and then
-// the plot.
+// One key switches between the groupings and the plot: first the current grouping, then the other
+// ones, then the plot.
 func TestGroupKey(t *testing.T) {
 	h := grouping(t, 120, 50)
-	h.shows("pause «gc»", "g who", "─ pause «gc» · n=103 · log ─")
+	h.shows("pause «gc»", "g group", "─ pause «gc» · n=103 · log ─")
 	h.hides("by process")
 	h.keys("g")
 	h.shows("by process", "<0.9.0> code_server:init/1", "others", "amount")
 	if n := len(h.control.applied); n != 0 {
-		t.Errorf("%d configurations were applied to show what is there", n)
+		t.Errorf("%d configurations were applied to show the present groups", n)
 	}
 	for _, want := range []struct{ group, said string }{
 		{"mfa", "pause is grouped by function from the next window on"},
@@ -125,22 +125,22 @@ func TestGroupKey(t *testing.T) {
 	}
 	h.do(func() {
 		if what := h.d.loses(); what != "" {
-			t.Errorf("having looked at groups, it says %q", what)
+			t.Errorf("after looking at groups, the message is %q", what)
 		}
 	})
 	h.key(tcell.KeyEnter)
-	h.shows("pause «gc» · n=103", "by process", "<0.9.0> code_server:init/1") // also in the plots
+	h.shows("pause «gc» · n=103", "by process", "<0.9.0> code_server:init/1") // the plots show groups too
 	h.keys("g")
 	h.shows("by process", "pause is grouped by function from the next window on")
 }
 
-// Where it makes no sense, it says why.
+// The key explains why a probe cannot be grouped.
 func TestGroupKeyRefuses(t *testing.T) {
 	h := grouping(t, 120, 50)
 	h.key(tcell.KeyHome)
 	h.keys("g")
-	h.shows("nobody tells whose instances they are")
-	h.hides("g who")
+	h.shows("its events do not name a process")
+	h.hides("g group")
 	h.key(tcell.KeyEnd)
 	h.keys("g")
 	h.shows("its instances are of threads")
@@ -152,10 +152,10 @@ func TestGroupKeyRefuses(t *testing.T) {
 	h.key(tcell.KeyUp, tcell.KeyEnter)
 	h.do(func() { h.d.grid.panels[0].probes = append(h.d.grid.panels[0].probes, "hop") })
 	h.keys("g")
-	h.shows("there are several probes in this plot")
+	h.shows("there are several outcomes in this plot")
 }
 
-// A recording is shown in the groups that it has.
+// recorded is a control that plays a recording.
 type recorded struct{ *control }
 
 func (recorded) Pause(bool)       {}
@@ -179,8 +179,8 @@ func TestGroupsOfRecording(t *testing.T) {
 	}
 }
 
-// A window without groups shows its curve, and says that it has none.
-func TestGroupsToCome(t *testing.T) {
+// A window without groups shows the curve, with a note that there are no groups.
+func TestWindowWithoutGroups(t *testing.T) {
 	h := grouping(t, 120, 50)
 	h.key(tcell.KeyDown)
 	h.keys("g")
@@ -189,7 +189,8 @@ func TestGroupsToCome(t *testing.T) {
 	h.shows("hop · n=~102 · ~ paired by their order", "no groups in this window", "dMax")
 }
 
-// A key that comes while the change before it is made says which one that is, and what to do.
+// If a change is still in progress when the key is pressed again, the dashboard names the change
+// and gives advice.
 func TestGroupKeyTwice(t *testing.T) {
 	h := grouping(t, 120, 50)
 	h.key(tcell.KeyDown)
@@ -201,14 +202,14 @@ func TestGroupKeyTwice(t *testing.T) {
 	h.shows("grouping hop is not finished: press the key again in a moment")
 }
 
-// An outcome of the VM has no explanations, and the key says so.
+// The key reports that outcomes of the VM have no explanations.
 func TestExplainOutcomeOfVM(t *testing.T) {
 	h := grouping(t, 80, 24)
 	h.keys("i")
 	h.shows("beamscope explains spans only, and pause is an outcome of the VM")
 }
 
-// What is inferred is marked, and told of in the help.
+// Inferred figures have a mark, which the help explains.
 func TestInferredMark(t *testing.T) {
 	h := grouping(t, 120, 50)
 	h.shows("~102")
@@ -219,7 +220,7 @@ func TestInferredMark(t *testing.T) {
 	h.shows("~ before a figure: starts and ends were paired by their order")
 }
 
-// The parameters have what the instances are of, to be read.
+// The parameters show which events an outcome of the VM consists of, read only.
 func TestEventsInParameters(t *testing.T) {
 	h := grouping(t, 120, 50)
 	h.keys("m")
@@ -230,18 +231,37 @@ func TestEventsInParameters(t *testing.T) {
 	h.shows("start", `message-receive[receiver="<0.123.0>"]`, `end message-send[sender="<0.123.0>"]`, "key sender", "pair fifo")
 }
 
-// There are as many lines as there is room for: with the head, and with all others as
-// one.
+// The rows of groups fill the available lines, including the head and one row for all others.
 func TestGroupRows(t *testing.T) {
 	h := grouping(t, 120, 50)
 	p := h.d.live.Frame(2).Probes[1]
 	for _, tt := range []struct{ height, want int }{{3, 3}, {10, 10}, {62, 62}, {63, 63}, {64, 63}, {100, 63}} {
 		if n := len(groupRows(&p, 100, tt.height)); n != tt.want {
-			t.Errorf("%d lines where there is room for %d, want %d", n, tt.height, tt.want)
+			t.Errorf("%d lines with room for %d, want %d", n, tt.height, tt.want)
 		}
 	}
 	narrow, wide := len(groupColumns(&p, 40)), len(groupColumns(&p, 120))
 	if narrow != 2 || wide != 9 {
 		t.Errorf("%d columns in a narrow place, and %d in a wide one", narrow, wide)
+	}
+}
+
+// If beamscope chose dMax, longer instances count as slower than dMax, not as timeouts.
+func TestGroupsSlowerThanFitted(t *testing.T) {
+	for _, fitted := range []bool{true, false} {
+		p := &scope.Probe{Fitted: fitted, Spec: outcome.Spec{Group: "pid", BinWidth: 46 * time.Millisecond, Bins: 2}, Window: outcome.Window{To: 1e9}}
+		p.Counts.Groups = []outcome.Group{{Key: "a", Successes: 7, Timeouts: 48}}
+		var text strings.Builder
+		for _, r := range groupRows(p, 120, 5) {
+			for _, c := range r.cells {
+				text.WriteString(c.text + " ")
+			}
+		}
+		want := map[bool][]string{true: {" slower ", " >92ms >92ms ≥0 48 "}, false: {" timeout ", " ∞ ∞ 0 48 "}}
+		for _, w := range want[fitted] {
+			if !strings.Contains(text.String(), w) {
+				t.Errorf("fitted %v: no %q in %q", fitted, w, text.String())
+			}
+		}
 	}
 }

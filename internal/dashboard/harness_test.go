@@ -16,22 +16,21 @@ import (
 	"github.com/beamscope/beamscope/internal/tui/tuitest"
 )
 
-// A harness runs a dashboard on a screen in memory. Keys are handled when press
-// returns.
+// A harness runs a dashboard on a screen in memory. When press returns, the key has been handled.
 type harness struct {
 	t       *testing.T
 	d       *Dashboard
 	screen  tcell.SimulationScreen
 	control *control
-	stop    func() // leaves the dashboard
+	stop    func() // quits the dashboard
 }
 
-// A control notes what is applied.
+// A control records the configurations that are applied.
 type control struct {
 	mu      sync.Mutex
 	config  config.Config
 	applied []config.Config
-	invalid error // of one that no dashboard should apply
+	invalid error // the error of an invalid configuration, which no dashboard should apply
 	refuse  error
 }
 
@@ -55,8 +54,8 @@ func (c *control) ApplyFrom(_ context.Context, _, next config.Config) error {
 	return nil
 }
 
-// start shows a recording of the demonstration at a window, on a screen of a size and
-// a number of colours.
+// start shows a recording of the demonstration at a window, on a screen with this size and number
+// of colours.
 func start(t *testing.T, system string, window uint64, width, height, colors int, change ...func(*Options)) *harness {
 	t.Helper()
 	h := dark(t, system, window, colors, change...)
@@ -66,8 +65,7 @@ func start(t *testing.T, system string, window uint64, width, height, colors int
 	return h
 }
 
-// dark returns a dashboard for a demonstration that does not run yet, and has seen
-// nothing.
+// dark returns a dashboard for a demonstration. It does not run yet and has seen no frames.
 func dark(t *testing.T, system string, window uint64, colors int, change ...func(*Options)) *harness {
 	t.Helper()
 	if colors == 0 {
@@ -88,7 +86,7 @@ func dark(t *testing.T, system string, window uint64, colors int, change ...func
 	return h
 }
 
-// program is the folder of the program, wherever the tests go.
+// program is the folder of the program, even after a test changes its directory.
 var program = func() string {
 	dir, err := filepath.Abs("../../cmd/beamscope")
 	if err != nil {
@@ -97,8 +95,8 @@ var program = func() string {
 	return dir
 }()
 
-// feed has the dashboard observe what is on a reel.
-func (h *harness) feed(r *reel) {
+// feed makes the dashboard observe the frames of a replayed recording.
+func (h *harness) feed(r *replayed) {
 	h.t.Helper()
 	if err := h.d.Configured(r.system, r.system.Plan(0)); err != nil {
 		h.t.Fatal(err)
@@ -115,7 +113,7 @@ func (h *harness) run(width, height int) {
 	h.runOn(h.control, width, height)
 }
 
-// runOn is run with another control.
+// runOn is run with a different control.
 func (h *harness) runOn(control Control, width, height int) {
 	h.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -141,10 +139,10 @@ func (h *harness) runOn(control Control, width, height int) {
 
 func (h *harness) resize(width, height int) {
 	h.do(func() { h.screen.SetSize(width, height) })
-	h.do(h.d.refresh) // as the event of the new size would
+	h.do(h.d.refresh) // as the resize event would
 }
 
-// do does something in the goroutine of the terminal.
+// do calls f in the goroutine of the terminal.
 func (h *harness) do(f func()) { h.d.update(f) }
 
 // keys presses runes.
@@ -154,7 +152,7 @@ func (h *harness) keys(text string) {
 	}
 }
 
-// key presses keys that have no rune.
+// key presses keys that are not runes.
 func (h *harness) key(keys ...tcell.Key) {
 	for _, k := range keys {
 		h.press(tcell.NewEventKey(k, 0, tcell.ModNone))
@@ -166,18 +164,18 @@ func (h *harness) press(e *tcell.EventKey) {
 	h.idle()
 }
 
-// handle is press in the goroutine of the terminal.
+// handle is press for callers in the goroutine of the terminal.
 func (h *harness) handle(e *tcell.EventKey) {
 	if e = h.d.press(e); e != nil {
 		h.d.root.InputHandler()(e, func(p tview.Primitive) { h.d.app.SetFocus(p) })
 	}
 }
 
-// undrawn is how many keys pressAll presses between two drawings at most.
+// undrawn is the largest number of keys that pressAll presses between two drawings.
 const undrawn = 8
 
-// pressAll presses keys, and draws only after some of them and while something is under
-// way: drawing is what takes the time.
+// pressAll presses keys. It draws only after every few keys and while a change is in progress,
+// because drawing takes most of the time.
 func (h *harness) pressAll(keys []*tcell.EventKey) {
 	for len(keys) > 0 {
 		h.do(func() {
@@ -190,10 +188,10 @@ func (h *harness) pressAll(keys []*tcell.EventKey) {
 	}
 }
 
-// busy reports whether something is under way, in the goroutine of the terminal.
+// busy reports whether a change is in progress. Only the goroutine of the terminal may call it.
 func (h *harness) busy() bool { return h.d.busy != "" || h.looking() }
 
-// idle waits until nothing is under way.
+// idle waits until no change is in progress.
 func (h *harness) idle() {
 	for busy := true; busy; {
 		h.do(func() { busy = h.busy() })
@@ -208,14 +206,14 @@ func (h *harness) looking() bool {
 	})
 }
 
-// text returns what is on the screen, without spaces at the ends of lines.
+// text returns the text on the screen, without spaces at the ends of lines.
 func (h *harness) text() (text string) {
 	h.do(func() {})
 	h.do(func() { text = h.contents() })
 	return text
 }
 
-// contents is text, in the goroutine of the terminal: as the screen was drawn last.
+// contents returns the text as last drawn. Only the goroutine of the terminal may call it.
 func (h *harness) contents() string {
 	var b strings.Builder
 	cells, width, _ := h.screen.GetContents()

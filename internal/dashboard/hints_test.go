@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// On 80 columns the hints have how to get help, how to get out, and what changes a
-// demonstration, whatever else there is.
+// On 80 columns the hints always include the keys for help, for quitting, and for the knobs of a
+// demonstration.
 func TestImportantHints(t *testing.T) {
 	h := start(t, "mm1k", 20, 80, 24, 256, func(o *Options) {
 		o.Knobs = []Knob{{Key: 'b', Label: "overload", Turn: func(context.Context) (string, error) { return "", nil }}}

@@ -8,7 +8,7 @@ import (
 	"github.com/rivo/tview"
 )
 
-// A place is where a binding holds.
+// A place is a part of the screen where a binding is active.
 type place string
 
 const (
@@ -20,11 +20,10 @@ const (
 	inField    place = "in a field of the sidebar"
 )
 
-// asText returns where keys act that are text otherwise.
+// asText returns the places where keys normally enter text.
 func asText() []place { return []place{inEditor, inField} }
 
-// A press is a key as it is pressed: a rune, or a key that has none, perhaps with
-// shift.
+// A press is a key press: a rune, or another key, possibly with shift.
 type press struct {
 	key   tcell.Key // tcell.KeyRune for a rune
 	char  rune
@@ -40,18 +39,18 @@ func pressOf(e *tcell.EventKey) press {
 	return press{key: e.Key(), shift: e.Modifiers()&tcell.ModShift != 0 && e.Key() != tcell.KeyBacktab}
 }
 
-// A binding is what keys do somewhere. All keys are in one table: what handles them,
-// the hints at the bottom and the help are made from it.
+// A binding assigns a command to keys in one place. One table has all bindings: key handling, the
+// hints at the bottom and the help are made from it.
 type binding struct {
 	where   place
 	presses []press
-	show    string // the keys for people, "←→"
-	short   string // a word or two for the hints, "" for none
-	help    string // a sentence for the help, "" where another binding tells it
+	show    string // displayed names of the keys, such as "←→"
+	short   string // a word or two for the hints; "" for no hint
+	help    string // a sentence for the help; "" if the previous binding describes this one too
 	do      func()
 }
 
-// keys names the keys for people: all of them, where the hints have fewer words.
+// keys returns the displayed names of all keys. The hints may show fewer.
 func (b *binding) keys() string {
 	if len(b.presses) == 0 {
 		return b.show
@@ -62,10 +61,30 @@ func (b *binding) keys() string {
 			names = append(names, name)
 		}
 	}
+	if len(names) > mostNames {
+		names = []string{names[0], "…", names[len(names)-1]}
+	}
 	return strings.Join(names, " ")
 }
 
-// String names a key for people.
+// mostNames is the largest number of keys that the help lists. For more keys it lists the first
+// and the last.
+const mostNames = 4
+
+// forHelp returns the bindings for the help. It merges bindings without help into the previous one.
+func (m keymap) forHelp() keymap {
+	var all keymap
+	for _, b := range m {
+		if last := len(all) - 1; last >= 0 && b.help == "" {
+			all[last].presses = slices.Concat(all[last].presses, b.presses)
+			continue
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
+// String returns the displayed name of a key.
 func (p press) String() string {
 	name := tcell.KeyNames[p.key]
 	switch p.key {
@@ -96,7 +115,7 @@ func (p press) String() string {
 // A keymap is a table of bindings.
 type keymap []binding
 
-// find returns what a key does at one of the places, the first of which goes first.
+// find returns the command of a key at the given places. Earlier places take precedence.
 func (m keymap) find(e *tcell.EventKey, at ...place) func() {
 	for _, where := range at {
 		for i := range m {
@@ -108,8 +127,7 @@ func (m keymap) find(e *tcell.EventKey, at ...place) func() {
 	return nil
 }
 
-// hints returns the short forms of the bindings at the places, as many as fit in a
-// width.
+// hints returns as many short forms of the bindings at the places as fit into a width.
 func (m keymap) hints(width int, at ...place) string {
 	var b strings.Builder
 	used := 0
@@ -129,8 +147,8 @@ func (m keymap) hints(width int, at ...place) string {
 	return b.String()
 }
 
-// essential are the bindings that are always among the hints: what changes a
-// demonstration, how to get help, and out.
+// essential separates the bindings that always appear among the hints: knobs of a demonstration,
+// help, and quit.
 func (m keymap) essential(knobs []Knob) (first, rest keymap) {
 	for _, b := range m {
 		if b.where == anywhere && (b.short == "help" || b.short == "quit" || slices.ContainsFunc(knobs, func(k Knob) bool { return k.Label == b.short })) {
@@ -147,7 +165,7 @@ func (m keymap) at(where place) keymap {
 	return slices.DeleteFunc(slices.Clone(m), func(b binding) bool { return b.where != where })
 }
 
-// places returns the places of the table, in its order.
+// places returns the places in the order of the table.
 func (m keymap) places() []place {
 	var at []place
 	for i := range m {

@@ -12,7 +12,7 @@ import (
 	"github.com/beamscope/beamscope/internal/session"
 )
 
-// A wary control reports configurations that are none.
+// A wary control reports invalid configurations.
 type wary struct {
 	*connected
 	t *testing.T
@@ -25,7 +25,7 @@ func (w wary) ApplyFrom(ctx context.Context, base, c config.Config) error {
 	return w.control.ApplyFrom(ctx, base, c)
 }
 
-// anyPress returns what a byte stands for: all keys but those that leave.
+// anyPress maps a byte to a key. It covers all keys except those that quit.
 func anyPress(b byte) *tcell.EventKey {
 	special := []tcell.Key{tcell.KeyEnter, tcell.KeyEnter, tcell.KeyEscape, tcell.KeyUp, tcell.KeyDown, tcell.KeyDown, tcell.KeyLeft, tcell.KeyRight,
 		tcell.KeyTab, tcell.KeyBacktab, tcell.KeyDelete, tcell.KeyBackspace2, tcell.KeyPgUp, tcell.KeyPgDn, tcell.KeyHome, tcell.KeyEnd}
@@ -36,7 +36,8 @@ func anyPress(b byte) *tcell.EventKey {
 	return tcell.NewEventKey(tcell.KeyRune, runes[int(b)%len(runes)], tcell.ModNone)
 }
 
-// Whatever is pressed, the dashboard goes on, and what it applies is a configuration.
+// Whatever keys are pressed, the dashboard keeps running, and it applies only valid
+// configurations.
 func FuzzKeys(f *testing.F) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -53,7 +54,7 @@ func FuzzKeys(f *testing.F) {
 			width = 120
 		}
 		h := start(t, "mm1k", 39, width, 30, 256, withSnapshots(copied(t)))
-		t.Chdir(t.TempDir()) // pictures are written
+		t.Chdir(t.TempDir()) // because pictures are written there
 		status := session.Status{Wrappers: &session.WrapperStatus{Listen: "127.0.0.1:8080"}}
 		h.do(func() { h.d.control = wary{&connected{control: h.control, status: status}, t} })
 		var pressed []*tcell.EventKey

@@ -22,24 +22,24 @@ type tab interface {
 	// name is the title of the tab.
 	name() string
 
-	// refresh shows what is known now. It keeps what somebody is about to enter.
+	// refresh shows the latest data. It keeps input that is not applied yet.
 	refresh()
 
-	// bindings are the keys of the tab, besides those of its fields.
+	// bindings returns the keys of the tab, in addition to those of its fields.
 	bindings() []binding
 }
 
-// An editor is a primitive, or a tab with one, in which keys are text at times, so that
-// only few of them are commands.
+// An editor is a primitive, or a tab with one, that sometimes takes keys as text. Then only few
+// keys are commands.
 type editor interface{ edits() bool }
 
-// sidebarWidth is the width of the sidebar where there is room for plots beside it.
+// sidebarWidth is the width of the sidebar if there is room for plots beside it.
 const sidebarWidth = 48
 
-// wide is the least width of a screen that shows plots and sidebar side by side.
+// wide is the smallest width of a screen that shows plots and sidebar side by side.
 const wide = 110
 
-// build makes everything that is on the screen.
+// build creates everything on the screen.
 func (d *Dashboard) build() {
 	d.header, d.message, d.hintline = tui.Line(), tui.Line(), tui.Line()
 	d.overview, d.grid = newOverview(d), newGrid(d)
@@ -64,7 +64,7 @@ func (d *Dashboard) build() {
 	d.refresh()
 }
 
-// resize lays the screen out anew where its size has changed.
+// resize lays out the screen again if its size has changed.
 func (d *Dashboard) resize(screen tcell.Screen) bool {
 	if width, height := screen.Size(); width != d.width || height != d.height {
 		d.width, d.height = width, height
@@ -78,7 +78,7 @@ func (d *Dashboard) resize(screen tcell.Screen) bool {
 	return false
 }
 
-// layout arranges the screen, and has the keys act on what was opened last.
+// layout arranges the screen, and moves the focus to what was opened last.
 func (d *Dashboard) layout() {
 	d.arrange()
 	if d.open != nil {
@@ -88,8 +88,8 @@ func (d *Dashboard) layout() {
 	d.app.SetFocus(d.main)
 }
 
-// arrange puts the sidebar beside what is shown, or in its place on a narrow screen.
-// It may be called while the screen is drawn, when the focus cannot be set.
+// arrange puts the sidebar beside the main part, or in its place on a narrow screen. It may be
+// called while the screen is drawn, when the focus cannot be changed.
 func (d *Dashboard) arrange() {
 	d.body.Clear()
 	if d.open == nil || d.width >= wide {
@@ -113,7 +113,7 @@ func (d *Dashboard) toggle(t tab) {
 	d.refresh()
 }
 
-// forgetError takes an error away from the message line: it is of where one was.
+// forgetError removes an error from the message line when the user moves elsewhere.
 func (d *Dashboard) forgetError() {
 	if d.saidAs == alert && !d.ended {
 		d.put(plain, "")
@@ -143,8 +143,7 @@ func (d *Dashboard) show(page string) {
 	d.refresh()
 }
 
-// chosen returns the probe of the selected plot, or of the row of the overview; "" where
-// there is none.
+// chosen returns the name of the probe of the selected plot or row of the overview, or "".
 func (d *Dashboard) chosen() string {
 	if d.showing("overview") {
 		key, _ := d.overview.selected()
@@ -161,7 +160,7 @@ func (d *Dashboard) showing(page string) bool {
 	return front == page
 }
 
-// places returns where the keys act at the moment, the nearest first.
+// places returns the places whose keys are active, the innermost first.
 func (d *Dashboard) places() []place {
 	at := []place{}
 	switch {
@@ -178,7 +177,7 @@ func (d *Dashboard) places() []place {
 	return append(at, anywhere)
 }
 
-// press is given every key before anything else is.
+// press handles every key first.
 func (d *Dashboard) press(e *tcell.EventKey) *tcell.EventKey {
 	if e.Key() == tcell.KeyCtrlC {
 		d.quit()
@@ -203,8 +202,8 @@ func (d *Dashboard) press(e *tcell.EventKey) *tcell.EventKey {
 	return e
 }
 
-// writing tells whether keys are text at the moment. It is not called while the screen
-// is drawn, when the focus cannot be asked for.
+// writing reports whether keys enter text at the moment. It must not be called while the screen
+// is drawn, because the focus cannot be read then.
 func (d *Dashboard) writing() bool {
 	switch x := d.app.GetFocus().(type) {
 	case editor:
@@ -215,7 +214,7 @@ func (d *Dashboard) writing() bool {
 	return false
 }
 
-// tabBindings returns the keys of the tab on which they act, if they do on one.
+// tabBindings returns the keys of the open tab if it has the focus.
 func (d *Dashboard) tabBindings() keymap {
 	if d.open == nil || !d.open.HasFocus() {
 		return nil
@@ -223,7 +222,7 @@ func (d *Dashboard) tabBindings() keymap {
 	return d.open.bindings()
 }
 
-// say shows the answer to something that was done.
+// say shows the answer to a command.
 func (d *Dashboard) say(n tone, text string) {
 	d.answered, d.weighty, d.fitted = time.Now(), false, nil
 	d.put(n, text)
@@ -235,24 +234,25 @@ func (d *Dashboard) put(n tone, text string) {
 	d.showMessage()
 }
 
-// showMessage shows as much of the message as there is room for, in some lines if need be.
+// showMessage shows as much of the message as fits, on several lines if necessary.
 func (d *Dashboard) showMessage() {
 	lines := []string{d.said}
 	if d.width > 0 {
 		lines = tui.Lines(d.said, d.width, tui.MessageLines(d.height))
 	}
+	d.saidIn = len(lines)
 	d.screenful.ResizeItem(d.message, len(lines), 0)
 	d.message.SetText(d.theme.Tag(d.saidAs) + tview.Escape(strings.Join(lines, "\n")) + "[-:-:-]")
 }
 
-// fail shows what went wrong.
+// fail shows an error.
 func (d *Dashboard) fail(err error) {
 	if err != nil {
 		d.say(alert, err.Error())
 	}
 }
 
-// hints shows the keys that are of use at the moment, or what is under way.
+// hints shows the currently useful keys, or the change in progress.
 func (d *Dashboard) hints() {
 	if d.busy != "" {
 		d.hintline.SetText(d.theme.Tag(doubtful) + tview.Escape(d.busy) + " …[-:-:-]")
@@ -276,7 +276,7 @@ func (d *Dashboard) hints() {
 		text = "[::b]Esc[::-] all names  "
 	}
 	if d.canGroup() && (slices.Contains(at, inOverview) || slices.Contains(at, inPlots)) {
-		text += "[::b]g[::-] who  "
+		text += "[::b]g[::-] group  "
 	}
 	if d.canExplain() && (slices.Contains(at, inOverview) || slices.Contains(at, inPlots)) {
 		text += "[::b]i[::-] why  "
@@ -284,7 +284,7 @@ func (d *Dashboard) hints() {
 	first, rest := d.keys.essential(d.opts.Knobs)
 	all := text + d.keys.hints(width-tview.TaggedStringWidth(text), at...)
 	if important := first.hints(width, at...); tview.TaggedStringWidth(text)+tview.TaggedStringWidth(d.keys.hints(1<<16, at...)) > width {
-		// Not all fit: the important ones come first, and others while there is room.
+		// Important hints come first, and others follow while there is room.
 		width -= tview.TaggedStringWidth(important)
 		if tview.TaggedStringWidth(text) > width {
 			text = d.tabBindings().hints(width, at...)
@@ -294,30 +294,37 @@ func (d *Dashboard) hints() {
 	d.hintline.SetText(all)
 }
 
-// head shows what is looked at, when, and what it costs: what is most important comes
-// first, as much of it as fits.
+// head shows the mode, the time and the cost. It begins with the most important parts and shows
+// as many as fit.
 func (d *Dashboard) head() {
 	f := d.frame()
-	parts := []string{"[::b]beamscope[::-]", d.mode()}
-	if f == nil {
-		parts = append(parts, "waiting for the first window")
-	} else {
-		parts = append(parts, f.Time.Local().Format("15:04:05.0"), d.losses(f), cost(f), vms(f), "window "+f.Window.Duration().String())
+	parts := [][]string{{d.mode()}} // each in full, and then in short
+	switch {
+	case f == nil:
+		parts = append(parts, []string{"waiting for the first window"})
+	case f.Attaching:
+		parts = append(parts, []string{d.theme.Tag(doubtful) + "attaching …[-:-:-]"}, []string{f.Time.Local().Format("15:04:05.0")}, []string{vms(f)})
+	default:
+		parts = append(parts, []string{f.Time.Local().Format("15:04:05.0")}, []string{d.losses(f)}, costs(f), []string{vms(f)}, []string{"window " + f.Window.Duration().String()})
 	}
-	text := parts[0]
-	for _, p := range parts[1:] {
-		if p == "" {
+	text := "[::b]beamscope[::-]"
+	for _, forms := range parts {
+		if forms[0] == "" {
 			continue
 		}
-		if d.width > 0 && tview.TaggedStringWidth(text)+3+tview.TaggedStringWidth(p) > d.width {
+		fits := func(form string) bool {
+			return d.width == 0 || tview.TaggedStringWidth(text)+3+tview.TaggedStringWidth(form) <= d.width
+		}
+		at := slices.IndexFunc(forms, fits)
+		if at < 0 {
 			break
 		}
-		text += " │ " + p
+		text += " │ " + forms[at]
 	}
 	d.header.SetText(text)
 }
 
-// mode says what is looked at, and whether it moves.
+// mode returns the title of the scene, and whether it follows the present.
 func (d *Dashboard) mode() string {
 	s := d.scene
 	title := tview.Escape(s.title)
@@ -342,8 +349,8 @@ func (d *Dashboard) mode() string {
 	return fmt.Sprintf("%s❚❚[-:-:-] %s window %d of %d…%d", d.theme.Tag(doubtful), title, f.Number, max(first, s.oldest), last)
 }
 
-// gone says that all VMs have exited, or which of them are stopped: nothing happens in
-// those, and that is no silence of the system. It is "" otherwise.
+// gone reports that all VMs have exited, or which VMs are stopped. Nothing can happen in those,
+// so the system is not merely silent. Otherwise it returns "".
 func (d *Dashboard) gone() string {
 	a := d.attached()
 	if a == nil {
@@ -352,10 +359,10 @@ func (d *Dashboard) gone() string {
 	return tview.Escape(outcome.Gone(a.Status().VMs))
 }
 
-// Live is the title of what is observed as time goes by.
+// Live is the title of a live observation.
 const Live = "live"
 
-// endedTitle says that what has a title has ended.
+// endedTitle returns the title of an observation that has ended.
 func endedTitle(title string) string {
 	if title == Live {
 		return "ended"
@@ -363,15 +370,15 @@ func endedTitle(title string) string {
 	return title + " ended"
 }
 
-// silenceOfAll says for how long no probe of a frame has had an instance, of a frame whose
-// probes all had some before: "silent 17s". It is "" otherwise.
+// silenceOfAll returns for how long all probes of a frame have been silent, such as "silent 17s".
+// It ignores probes that never had an instance, and returns "" if any other probe is not silent.
 func silenceOfAll(f *scope.Frame) string {
 	text, least := "", time.Duration(0)
 	for i := range f.Probes {
 		p := &f.Probes[i]
 		said := silence(p)
 		switch {
-		case !p.Seen: // it may be yet to come
+		case !p.Seen: // its first instance may be yet to come
 		case said == "":
 			return ""
 		case text == "" || p.Silent < least:
@@ -381,7 +388,7 @@ func silenceOfAll(f *scope.Frame) string {
 	return text
 }
 
-// losses says what is missing in a frame.
+// losses reports what a frame has lost.
 func (d *Dashboard) losses(f *scope.Frame) string {
 	var lost, unobserved uint64
 	for i := range f.Probes {
@@ -399,18 +406,23 @@ func (d *Dashboard) losses(f *scope.Frame) string {
 	return "lost 0"
 }
 
-// cost says what a window cost, in the VMs and here.
-func cost(f *scope.Frame) string {
+// costs returns the cost of a window in the VMs and in beamscope, in full and in shorter forms.
+func costs(f *scope.Frame) []string {
 	window := f.Window.Duration()
 	vm := "?"
-	if f.Cost.PerEvent > 0 || f.Cost.Events == 0 {
+	if !f.Unpriced() && (f.Cost.PerEvent > 0 || f.Cost.Events == 0) {
 		vm = figures.Percent(f.Cost.Share(window))
 	}
-	return fmt.Sprintf("cost VM %s + own %s of a core", vm, figures.Percent(float64(f.Cost.Collector)/float64(window)))
+	own := figures.Percent(float64(f.Cost.Collector) / float64(window))
+	text := fmt.Sprintf("cost VM %s + own %s", vm, own)
+	return []string{text + " of a core", text, fmt.Sprintf("cost %s+%s", vm, own)}
 }
 
-// vms names the VMs of a frame.
-func vms(f *scope.Frame) string {
+// vms returns the names of the VMs of a frame, escaped for tview.
+func vms(f *scope.Frame) string { return tview.Escape(vmsNamed(f)) }
+
+// vmsNamed returns the name of a frame's VM, or the number of VMs.
+func vmsNamed(f *scope.Frame) string {
 	var names []string
 	seen := make(map[string]bool)
 	for i := range f.Probes {
@@ -424,12 +436,12 @@ func vms(f *scope.Frame) string {
 	case 0:
 		return ""
 	case 1:
-		return tview.Escape(names[0])
+		return names[0]
 	}
 	return fmt.Sprintf("%d VMs", len(names))
 }
 
-// clockOf shows when an event was.
+// clockOf formats the time of an event.
 func (d *Dashboard) clockOf(e event) string {
 	var t time.Time
 	switch {

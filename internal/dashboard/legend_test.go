@@ -11,8 +11,8 @@ import (
 	"github.com/beamscope/beamscope/internal/tui/tuitest"
 )
 
-// The legend hides nothing of a QTA, and no line of one ends beside it, as if it were a part
-// of the legend.
+// The legend covers no part of a QTA. No line of a QTA ends directly beside it, as if it belonged
+// to the legend.
 func TestLegendLeavesQTA(t *testing.T) {
 	r := replay(t, "mm1k")
 	rapid.Check(t, func(rt *rapid.T) {

@@ -12,22 +12,22 @@ import (
 
 // A row is a line of a listing.
 type row struct {
-	key    string // names what can be selected; "" where nothing can
+	key    string // identifies a row that can be selected; "" if it cannot be
 	cells  []cell // beside each other
-	detail string // what there is to know of it, in the theme's tags
-	open   func() // what Enter and a double click do; nil for nothing
+	detail string // details of the row, with the theme's tags
+	open   func() // called by Enter and a double click; nil for nothing
 }
 
 // A cell is a piece of a row.
 type cell struct {
 	text  string
-	width int // columns that it takes; 0: what is left
+	width int // in columns; 0 means the rest of the line
 	tone  tone
-	right bool // it is aligned to the right
+	right bool // aligned to the right
 }
 
-// A listing is a list of lines, some of which can be selected. Below it is what there
-// is to know of the one that is.
+// A listing is a list of lines. Some can be selected, and the details of the selected one appear
+// below the list.
 type listing struct {
 	*tview.Flex
 	theme  *theme
@@ -35,13 +35,13 @@ type listing struct {
 	detail *tview.TextView
 	rows   []row
 	width  int // of a line
-	lines  int // that there are below the list
+	lines  int // lines of details below the list
 
-	moved func() // called when another row was selected by somebody, unless it is nil
+	moved func() // called when the user selects another row, unless it is nil
 }
 
-// leastDetail is how many lines there are at least below the list, so that it does
-// not move with every step.
+// leastDetail is the least number of lines below the list, so that the list does not move with
+// every step.
 const leastDetail = 5
 
 func newListing(title string, t *theme) *listing {
@@ -58,15 +58,14 @@ func newListing(title string, t *theme) *listing {
 	return l
 }
 
-// show shows rows in lines of a width. What is selected stays so, as long as it is
-// there.
+// show shows rows in lines of a width. It keeps the selection while that row exists.
 func (l *listing) show(rows []row, width int) {
 	was := l.selected()
 	at, _ := l.table.GetSelection()
 	l.rows, l.width = rows, width
-	l.table.SetOffset(l.table.GetOffset()) // the table would follow its end from when all of it was seen
+	l.table.SetOffset(l.table.GetOffset()) // otherwise the table would follow its end once all of it was visible
 	l.table.Clear()
-	// Keys would look for a row that can be selected without end.
+	// Without a selectable row, tview would search for one forever.
 	l.table.SetSelectable(slices.ContainsFunc(rows, func(r row) bool { return r.key != "" }), false)
 	for i := range rows {
 		text := l.theme.line(&rows[i], width)
@@ -78,7 +77,7 @@ func (l *listing) show(rows []row, width int) {
 	l.describe()
 }
 
-// SetRect implements [tview.Primitive]. What is selected is still seen in less space.
+// SetRect implements [tview.Primitive]. It keeps the selection visible if there is less space.
 func (l *listing) SetRect(x, y, width, height int) {
 	_, _, _, was := l.GetRect()
 	l.Flex.SetRect(x, y, width, height)
@@ -88,14 +87,13 @@ func (l *listing) SetRect(x, y, width, height int) {
 	}
 }
 
-// share gives what is below the list the space that it needs, and the list the rest: two
-// lines at least.
+// share gives the details the space that they need, and the list the rest, at least two lines.
 func (l *listing) share() {
 	_, _, _, height := l.GetInnerRect()
 	l.ResizeItem(l.detail, max(min(max(l.lines, leastDetail), height-2), 0), 0)
 }
 
-// line returns a row as text in tags, of a width.
+// line returns a row as tagged text of a width.
 func (t *theme) line(r *row, width int) string {
 	left := width - max(len(r.cells)-1, 0)
 	for _, c := range r.cells {
@@ -115,7 +113,8 @@ func (t *theme) line(r *row, width int) string {
 	return b.String()
 }
 
-// nearest returns the row with a key; where it is gone, the nearest to where it was.
+// nearest returns the index of the row with a key. If there is none, it returns the selectable
+// row nearest to at.
 func (l *listing) nearest(key string, at int) int {
 	best := 0
 	for i, r := range l.rows {
@@ -132,7 +131,7 @@ func (l *listing) nearest(key string, at int) int {
 
 func distance(a, b int) int { return max(a-b, b-a) }
 
-// current returns the selected row, nil where there is none.
+// current returns the selected row, or nil.
 func (l *listing) current() *row {
 	at, _ := l.table.GetSelection()
 	if at < 0 || at >= len(l.rows) || l.rows[at].key == "" {
@@ -141,7 +140,7 @@ func (l *listing) current() *row {
 	return &l.rows[at]
 }
 
-// selected returns the key of the selected row, "" where there is none.
+// selected returns the key of the selected row, or "".
 func (l *listing) selected() string {
 	if r := l.current(); r != nil {
 		return r.key
@@ -156,18 +155,18 @@ func (l *listing) choose(key string) {
 	}
 }
 
-// open does what Enter does in the selected row.
+// open opens the selected row.
 func (l *listing) open() {
 	if r := l.current(); r != nil && r.open != nil {
 		r.open()
 	}
 }
 
-// top selects the first row that can be.
+// top selects the first selectable row.
 func (l *listing) top() { l.table.Select(l.nearest("", 0), 0) }
 
-// describe shows what there is to know of the selected row. With the first one there
-// is also what is above it.
+// describe shows the details of the selected row. If that is the first selectable one, it also
+// scrolls to the rows above.
 func (l *listing) describe() {
 	if at, _ := l.table.GetSelection(); at <= l.nearest("", 0) {
 		l.table.SetOffset(0, 0)
@@ -187,8 +186,8 @@ func (l *listing) describe() {
 	}
 }
 
-// click is given what the mouse does in the list before the list is: headings cannot be
-// selected, and a double click is Enter.
+// click handles mouse clicks before the table does: headings cannot be selected, and a double
+// click opens a row.
 func (l *listing) click(action tview.MouseAction, e *tcell.EventMouse) (tview.MouseAction, *tcell.EventMouse) {
 	if action != tview.MouseLeftClick && action != tview.MouseLeftDoubleClick {
 		return action, e
@@ -204,13 +203,13 @@ func (l *listing) click(action tview.MouseAction, e *tcell.EventMouse) (tview.Mo
 	return action, nil
 }
 
-// heading returns a row that is the title of those below it.
+// heading returns a row with a title for the rows below it.
 func heading(text string) row { return row{cells: []cell{{text: text, tone: strong}}} }
 
-// blank returns a row with nothing in it.
+// blank returns an empty row.
 func blank() row { return row{} }
 
-// paragraph returns a text as rows of a width.
+// paragraph wraps a text into rows of a width.
 func paragraph(n tone, text string, width int) []row {
 	var rows []row
 	for _, line := range tview.WordWrap(text, max(width, 1)) {
@@ -219,7 +218,7 @@ func paragraph(n tone, text string, width int) []row {
 	return rows
 }
 
-// room returns how many columns a line of a tab has.
+// room returns the width of a line of a tab.
 func (d *Dashboard) room() int {
 	if d.width >= wide {
 		return sidebarWidth - 2

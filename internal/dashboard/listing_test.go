@@ -8,7 +8,7 @@ import (
 	"github.com/beamscope/beamscope/internal/tui"
 )
 
-// A text that is made to fit has the columns it should, whatever it is.
+// Fit returns text of exactly the requested width for any input.
 func TestFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOf(rapid.RuneFrom([]rune("ab_[]:-<>…ΔQ日"))).Draw(t, "text")

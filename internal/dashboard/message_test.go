@@ -11,7 +11,7 @@ import (
 	"github.com/beamscope/beamscope/internal/session"
 )
 
-// A message that is longer than a line can be read to its end, also on a small screen.
+// A message longer than a line can be read to its end, on a small screen too.
 func TestLongMessage(t *testing.T) {
 	h := start(t, "mm1k", 20, 40, 10, 256)
 	const text = "the end: pid 3 exited. What was seen is still here. q quits"
@@ -25,7 +25,8 @@ func TestLongMessage(t *testing.T) {
 	}
 }
 
-// The head does not look well where all that had instances is silent, and says for how long.
+// If all probes that had instances are silent, the head shows for how long, and does not look
+// healthy.
 func TestSilentHead(t *testing.T) {
 	grid, err := dq.NewGrid(time.Millisecond, 10)
 	if err != nil {
@@ -63,8 +64,7 @@ func TestSilentHead(t *testing.T) {
 	}
 }
 
-// The head says that the VM has exited, or is stopped: a system that is silent is another
-// thing.
+// The head reports that the VM has exited or is stopped, and does not report silence then.
 func TestHeadWithoutVM(t *testing.T) {
 	grid, err := dq.NewGrid(time.Millisecond, 10)
 	if err != nil {

@@ -8,11 +8,12 @@ import (
 	"github.com/gdamore/tcell/v2"
 
 	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// Discovered spans can be told apart on every screen, and a long name leaves room for
-// the figures.
+// Discovered spans can be distinguished on every screen, and long names leave room for the
+// figures.
 func TestDiscoveredNames(t *testing.T) {
 	c := config.Default()
 	long := strings.Repeat("x", 250)
@@ -68,9 +69,67 @@ func TestDiscoveredNames(t *testing.T) {
 	h.keys("a")
 	shows("plot of two", "a_b_3 «a b»")
 	h.keys("t")
-	shows("triggers", "probe a_b_3 «a b»")
+	shows("triggers", "outcome a_b_3 «a b»")
 	h.keys("tm")
 	shows("parameters", "of the spans «a b»")
 	h.keys("mp")
 	shows("plots", "a_b_3 «a b»")
+}
+
+// No cell of the overview is cut, however long the names and however narrow the screen. Names are
+// shortened first, then whole columns disappear, and no two names look the same.
+func TestLongNamesLeaveRoom(t *testing.T) {
+	h := dark(t, "mm1k", 20, 256)
+	names := []string{"pay_with_card_", "payment_by_credit_card_of_a_customer_in_town", "payment_by_credit_note_of_a_customer_in_town"}
+	vms := []outcome.VM{{PID: 123456, Node: "shop@a-host-with-a-long-name.example"}, {PID: 7, Node: "db@host"}}
+	edited(t, h, func(f *scope.Frame) {
+		probes := f.Probes
+		f.Probes = nil
+		for i, p := range probes {
+			p.Name, p.Spec.Name, p.Spec.Span, p.Counts.Loss.Missed = names[i], names[i], names[i], 153
+			if i == 0 {
+				p.Spec.Span = "pay with(card)"
+			}
+			for _, p.VM = range vms {
+				f.Probes = append(f.Probes, p)
+			}
+		}
+	})
+	h.screen.SetSize(80, 24)
+	h.run(80, 24)
+	h.keys("o")
+	for width := 40; width <= 200; width += 8 {
+		h.resize(width, 24)
+		var cells []string
+		h.do(func() {
+			o := h.d.overview
+			probes := o.sorted(o.d.frame())
+			seen := make(map[string]string)
+			for _, c := range o.fitting(probes) {
+				cells = append(cells, c.name)
+				for _, p := range probes {
+					text, _ := c.cell(p)
+					if c.more != nil {
+						text += c.more(p)
+					}
+					if cells = append(cells, text); c.name == "outcome" {
+						if other, ok := seen[text]; ok && other != p.Name {
+							t.Errorf("%d columns: %s and %s are both %q", width, other, p.Name, text)
+						}
+						seen[text] = p.Name
+					}
+				}
+			}
+		})
+		now := h.text()
+		packed := strings.ReplaceAll(now, " ", "") // the screen has a space after wide characters
+		for _, text := range cells {
+			if !strings.Contains(packed, strings.ReplaceAll(text, " ", "")) {
+				t.Errorf("%d columns: %q is cut:\n%s", width, text, now)
+			}
+		}
+		if width >= 80 {
+			h.shows("per s", "ok", "p50", "p99", "QTA")
+		}
+	}
 }

@@ -14,8 +14,8 @@ var (
 	aroundSign = regexp.MustCompile(`\s*=\s*`)
 )
 
-// shareOf returns a share as it is stored: 0.1 of "10 %". What it does not know stays as
-// it is.
+// shareOf converts a share as people write it to the stored form: "10 %" to 0.1. It leaves other
+// text unchanged.
 func shareOf(text string) (string, error) {
 	text = strings.TrimSpace(text)
 	if withComma.MatchString(text) {
@@ -29,7 +29,7 @@ func shareOf(text string) (string, error) {
 	return text, nil
 }
 
-// delayOf returns a delay without a space before its unit.
+// delayOf removes spaces between the numbers and units of a delay.
 func delayOf(text string) string {
 	return beforeUnit.ReplaceAllString(strings.TrimSpace(text), "$1$2")
 }

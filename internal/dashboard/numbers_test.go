@@ -10,8 +10,8 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// Shares and delays may be written as people do.
-func TestNumbersOfPeople(t *testing.T) {
+// Shares and delays may be written as people usually write them.
+func TestNumbersAsUsuallyWritten(t *testing.T) {
 	for text, want := range map[string]string{"10%": "0.1", "10 %": "0.1", " 12.3%": "0.123", "0.1": "0.1", "true": "true"} {
 		if got, err := shareOf(text); got != want || err != nil {
 			t.Errorf("%q: %q, error %v, want %q", text, got, err, want)
@@ -25,7 +25,7 @@ func TestNumbersOfPeople(t *testing.T) {
 	}
 }
 
-// A trigger is set to what was meant, and stored as a share.
+// A trigger accepts a percentage, and stores it as a share.
 func TestTriggerOfPercent(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256)
 	h.keys("t")
@@ -36,11 +36,11 @@ func TestTriggerOfPercent(t *testing.T) {
 	h.answer("20 %")
 	h.shows("failure of probe is 0.2: w saves it")
 	if setting, _ := h.last(0).Entry("probe").Trigger("failure"); setting != "0.2" {
-		t.Errorf("it is %q", setting)
+		t.Errorf("got %q", setting)
 	}
 }
 
-// What is wrong with a scale comes with what would do.
+// Errors of a scale suggest a valid value.
 func TestScaleAdvice(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256)
 	h.keys("m")
@@ -61,7 +61,7 @@ func TestScaleAdvice(t *testing.T) {
 	}
 }
 
-// What was fitted is told of together, and never in the place of what matters more.
+// Several fits share one message, which never replaces a more important one.
 func TestFittedTogether(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256, running)
 	h.key(tcell.KeyF1)
@@ -88,8 +88,8 @@ func TestFittedTogether(t *testing.T) {
 	h.shows("gc is not observed any more")
 }
 
-// An error goes when one leaves where it was made.
-func TestErrorGoes(t *testing.T) {
+// An error disappears when the user leaves the place where it occurred.
+func TestErrorDisappears(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256)
 	h.keys("p")
 	h.do(func() { h.d.fail(errSelect) })
@@ -98,8 +98,8 @@ func TestErrorGoes(t *testing.T) {
 	h.hides(errSelect.Error())
 }
 
-// What there is to know of a row is shown as a whole.
-func TestDetailIsWhole(t *testing.T) {
+// The details of a row are shown completely.
+func TestDetailIsComplete(t *testing.T) {
 	for _, size := range [][2]int{{80, 24}, {120, 24}, {48, 24}} {
 		h := start(t, "mm1k", 20, size[0], size[1], 256)
 		for _, tab := range "tp" {

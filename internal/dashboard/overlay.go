@@ -12,27 +12,27 @@ import (
 	"github.com/beamscope/beamscope/internal/tui"
 )
 
-// An overlay covers the rest of the screen, in the middle of it.
+// An overlay covers the middle of the screen.
 type overlay struct {
 	name  string
 	frame *tview.Grid
-	hints []string                   // keys, and what each does
-	size  func() (width, height int) // on the screen as it is
+	hints []string                   // alternating keys and their effects
+	size  func() (width, height int) // for the current screen size
 }
 
-// fit gives the overlay its size.
+// fit sets the size of the overlay.
 func (o *overlay) fit() {
 	width, height := o.size()
 	o.frame.SetColumns(0, width, 0).SetRows(0, height, 0)
 }
 
-// cover shows a primitive above everything else, of a size, in the middle. The hints are
-// its keys, each followed by what it does.
+// cover shows a primitive in the middle above everything else. The hints alternate keys and their
+// effects.
 func (d *Dashboard) cover(name string, p tview.Primitive, hints []string, size func() (width, height int)) {
 	frame := tview.NewGrid().AddItem(p, 1, 1, 1, 1, 0, 0, true)
 	frame.SetMouseCapture(func(action tview.MouseAction, e *tcell.EventMouse) (tview.MouseAction, *tcell.EventMouse) {
 		if box, ok := p.(interface{ InRect(x, y int) bool }); ok && !box.InRect(e.Position()) {
-			return tview.MouseConsumed, nil // what is covered gets nothing
+			return tview.MouseConsumed, nil // covered primitives get no events
 		}
 		return action, e
 	})
@@ -44,10 +44,10 @@ func (d *Dashboard) cover(name string, p tview.Primitive, hints []string, size f
 	d.hints()
 }
 
-// clamp returns a number from least to most.
+// clamp limits n to the range from least to most.
 func clamp(least, n, most int) int { return min(max(n, least), most) }
 
-// uncover takes the uppermost of what covers the rest away.
+// uncover removes the uppermost overlay.
 func (d *Dashboard) uncover() {
 	last := len(d.overlays) - 1
 	d.root.RemovePage(d.overlays[last].name)
@@ -58,7 +58,7 @@ func (d *Dashboard) uncover() {
 	d.refresh()
 }
 
-// pressOverlay is given the keys while something covers the rest.
+// pressOverlay handles keys while an overlay is open.
 func (d *Dashboard) pressOverlay(e *tcell.EventKey) *tcell.EventKey {
 	if e.Key() == tcell.KeyEscape {
 		d.uncover()
@@ -71,14 +71,14 @@ func (d *Dashboard) pressOverlay(e *tcell.EventKey) *tcell.EventKey {
 	return e
 }
 
-// A reply is another answer to a question than yes or no.
+// A reply is an answer to a question in addition to yes and no.
 type reply struct {
 	key  rune
 	word string
 	do   func()
 }
 
-// confirm asks whether to do something.
+// confirm asks a question and calls yes if the user agrees.
 func (d *Dashboard) confirm(question string, yes func(), others ...reply) {
 	words, hints := "y yes   n no", []string{"y", "yes", "n", "no"}
 	for _, o := range others {
@@ -108,8 +108,8 @@ func (d *Dashboard) confirm(question string, yes func(), others ...reply) {
 	})
 }
 
-// tell shows a longer text, in the theme's tags, made for a width.
-func (d *Dashboard) tell(name, title string, text func(width int) string) {
+// explainText shows a longer text with the theme's tags. text returns it for a given width.
+func (d *Dashboard) explainText(name, title string, text func(width int) string) {
 	view := tview.NewTextView().SetDynamicColors(true).SetWordWrap(true)
 	tui.Box(view.Box, " "+title+" ")
 	d.cover(name, view, []string{"Esc", "closes", "↑↓", "scroll"}, func() (int, int) {
@@ -122,17 +122,17 @@ func (d *Dashboard) tell(name, title string, text func(width int) string) {
 	})
 }
 
-// A chapter is what keys do in one place.
+// A chapter is the part of the help about the keys in one place.
 type chapter struct {
 	title string
 	keys  keymap
 }
 
-// chapters returns all keys: those of the table, and of each tab.
+// chapters returns all keys: those of the table, and those of each tab.
 func (d *Dashboard) chapters() []chapter {
 	var all []chapter
 	for _, at := range d.keys.places() {
-		all = append(all, chapter{string(at), d.keys.at(at)})
+		all = append(all, chapter{string(at), d.keys.at(at).forHelp()})
 	}
 	for _, t := range d.tabs {
 		m := keymap(t.bindings())
@@ -141,13 +141,13 @@ func (d *Dashboard) chapters() []chapter {
 			if at == inSidebar {
 				title = "in the tab " + t.name()
 			}
-			all = append(all, chapter{title, m.at(at)})
+			all = append(all, chapter{title, m.at(at).forHelp()})
 		}
 	}
 	return all
 }
 
-// here returns the chapters of where one is, which come first, and then the others.
+// here returns all chapters. Those of the places where the user is come first.
 func (d *Dashboard) here() []chapter {
 	at := d.places()
 	near := func(c chapter) int {
@@ -163,18 +163,15 @@ func (d *Dashboard) here() []chapter {
 	return all
 }
 
-// help shows what the keys do: all of them, from the table.
+// help shows all keys of the table.
 func (d *Dashboard) help() {
-	const keys = 15 // columns
+	const keys = 15 // columns for the keys
 	chapters := d.here()
-	d.tell("help", "keys (Esc closes, ↑↓ scroll)", func(width int) string {
+	d.explainText("help", "keys (Esc closes, ↑↓ scroll)", func(width int) string {
 		var b strings.Builder
 		for _, c := range chapters {
 			fmt.Fprintf(&b, "[::b]%s[::-]\n", c.title)
 			for i := range c.keys {
-				if c.keys[i].help == "" {
-					continue
-				}
 				name := fmt.Sprintf("  %-12s ", c.keys[i].keys())
 				for j, line := range tui.Wrap(c.keys[i].help, max(width-max(keys, tui.Columns(name)), 10)) {
 					if j > 0 {

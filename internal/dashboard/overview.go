@@ -18,23 +18,26 @@ import (
 	"github.com/beamscope/beamscope/internal/tui"
 )
 
-// An overview is the table of all probes: how often, how long, and whether all is
-// well; and below it, where there is room, the plot of the one that is selected.
+// An overview is the table of all probes with their rates, delays and verdicts. If there is room,
+// the plot of the selected probe is below it.
 type overview struct {
 	*tview.Table
 	d       *Dashboard
 	preview *plotView
-	rows    []probeKey // of the table, below its head
+	rows    []probeKey // of the table, without its head
 	marked  map[string]bool
 	filter  string
 	order   order
-	drawn   int // lines of the table, with its head
+	drawn   int               // lines of the table, with its head
+	room    int               // columns for the name of a probe, including that of its spans
+	names   map[string]string // shortened names of the probes
+	windows int               // number of windows in the histories of the table
 
-	at    int  // row that was selected by itself last
-	moved bool // somebody has chosen a row
+	at    int  // the row that was last selected automatically
+	moved bool // the user has chosen a row
 }
 
-// An order is what the overview is sorted by.
+// An order is a sort order of the overview.
 type order uint8
 
 const (
@@ -50,25 +53,25 @@ func (o order) String() string {
 }
 
 func newOverview(d *Dashboard) *overview {
-	o := &overview{Table: tview.NewTable(), d: d, preview: newPlotView(d.theme), marked: make(map[string]bool)}
+	o := &overview{Table: tview.NewTable(), d: d, preview: newPlotView(d.theme), marked: make(map[string]bool), windows: trailWidth}
 	o.SetSelectable(true, false).SetFixed(1, 0).SetSelectedStyle(d.theme.Selected())
 	o.SetSelectedFunc(func(int, int) { o.plot() })
-	o.SetSelectionChangedFunc(func(int, int) { d.hints() }) // which are those of the selected probe
+	o.SetSelectionChangedFunc(func(int, int) { d.hints() }) // because the hints depend on the selected probe
 	return o
 }
 
 func (o *overview) bindings() []binding {
 	return []binding{
-		{inOverview, []press{{key: tcell.KeyEnter}}, "Enter", "plot", "plot the probe", o.plot},
-		{inOverview, []press{char(' ')}, "Space", "mark", "mark the probe: w saves those that are marked", o.mark},
-		{inOverview, []press{char('a')}, "a", "add to plot", "draw the probe in the selected plot as well", o.add},
-		{inOverview, []press{char('r')}, "r", "sort", "sort by something else", o.sort},
-		{inOverview, []press{char('/')}, "/", "filter", "show only probes with this in their name", o.ask},
+		{inOverview, []press{{key: tcell.KeyEnter}}, "Enter", "plot", "plot the outcome", o.plot},
+		{inOverview, []press{char(' ')}, "Space", "mark", "mark the outcome; w then saves only marked outcomes", o.mark},
+		{inOverview, []press{char('a')}, "a", "add to plot", "draw the outcome in the selected plot as well", o.add},
+		{inOverview, []press{char('r')}, "r", "sort", "sort by the next column", o.sort},
+		{inOverview, []press{char('/')}, "/", "filter", "show only outcomes whose names contain a text", o.ask},
 		{inOverview, []press{char('g')}, "g", "", groupHelp, o.d.group},
 	}
 }
 
-// selected returns the probe on which the keys act; false where there is none.
+// selected returns the probe on which the keys act. It returns false if there is none.
 func (o *overview) selected() (probeKey, bool) {
 	row, _ := o.GetSelection()
 	if row < 1 || row > len(o.rows) {
@@ -90,8 +93,8 @@ func (o *overview) add() {
 	}
 }
 
-// vmOf returns the VM to plot of a row: none, which is all of them, where there is but
-// one.
+// vmOf returns the VM to plot for a row. It returns the zero VM, which means all, if there is
+// only one.
 func (o *overview) vmOf(key probeKey) outcome.VM {
 	if o.severalVMs() {
 		return key.vm
@@ -99,9 +102,9 @@ func (o *overview) vmOf(key probeKey) outcome.VM {
 	return outcome.VM{}
 }
 
-// Heights of what is below each other.
+// Least heights of the preview and of the table above it.
 const (
-	leastPreview = 12
+	leastPreview = 10
 	leastTable   = 6
 )
 
@@ -110,9 +113,12 @@ func (o *overview) Draw(screen tcell.Screen) {
 	x, y, width, height := o.GetRect()
 	table := min(len(o.rows)+2, max(height/2, leastTable))
 	key, ok := o.selected()
-	line, said := o.remark(probeOf(o.d.frame(), key))
+	line, said := o.remark(probeOf(o.d.frame(), key), width)
 	if said && height > leastTable {
 		height--
+		if height-table < leastPreview {
+			table = min(table, max(height-leastPreview, len(o.rows)+1)) // without the empty line
+		}
 		tview.Print(screen, o.d.theme.line(&line, width), x, y+height, width, tview.AlignLeft, tcell.ColorDefault)
 	}
 	if !ok || height-table < leastPreview {
@@ -126,12 +132,11 @@ func (o *overview) Draw(screen tcell.Screen) {
 	o.d.grid.draw(screen, p)
 }
 
-// remark is the line below the table: why the selected probe was slow, or else that it was
-// slower than a limit that nobody set, or else how to add spans.
-func (o *overview) remark(p *scope.Probe) (row, bool) {
+// remark returns the line below the table: that the selected probe exceeded a limit that
+// beamscope chose, or why the probe was slow, or how to add spans.
+func (o *overview) remark(p *scope.Probe, width int) (row, bool) {
 	if p != nil && p.Slower() > 0 && p.Explained == nil {
-		name := o.d.called(p.Name) + ":"
-		return row{cells: []cell{{text: name, width: tui.Columns(name), tone: strong}, {text: export.Slower(p), tone: doubtful}}}, true
+		return o.slower(p, width), true
 	}
 	if line, said := o.d.explainedLine(p); said {
 		return line, true
@@ -139,7 +144,23 @@ func (o *overview) remark(p *scope.Probe) (row, bool) {
 	return o.d.noSpansLine()
 }
 
-// drawTable draws the table alone, in so many lines.
+// slower returns the line of a probe that exceeded a limit that beamscope chose. On a narrow
+// screen it shortens the text first, and then the name.
+func (o *overview) slower(p *scope.Probe, width int) row {
+	name := o.d.called(p.Name)
+	text, brief := export.Slower(p)
+	room := func(text string) int { return width - tui.Columns(text) - tui.Columns(": ") }
+	if tui.Columns(name) > room(text) {
+		text = brief
+	}
+	name = figures.Middle(name, max(room(text), leastBrief)) + ":"
+	return row{cells: []cell{{text: name, width: tui.Columns(name), tone: strong}, {text: text, tone: doubtful}}}
+}
+
+// leastBrief is the least number of columns for a name on a narrow screen.
+const leastBrief = 8
+
+// drawTable draws only the table, in the given number of lines.
 func (o *overview) drawTable(screen tcell.Screen, lines int) {
 	x, y, width, height := o.GetRect()
 	o.drawn = lines
@@ -200,48 +221,49 @@ func (o *overview) ask() {
 	})
 }
 
-// A column of the overview.
+// A column is a column of the overview.
 type column struct {
 	name  string
-	least int // width of the screen from which on it is shown
+	least int // least width of a screen that shows it
 	left  bool
 	cell  func(p *scope.Probe) (text string, n tone)
-	more  func(p *scope.Probe) string // behind it, dim; nil for nothing
+	more  func(p *scope.Probe) string // dim text after the cell; nil for none
+	trail string                      // the figure of a sparkline column; "" for other columns
 }
 
 func (o *overview) columns() []column {
 	several := o.severalVMs()
 	columns := []column{
-		{"probe", 0, true, func(p *scope.Probe) (string, tone) { return figures.Middle(p.Name, o.nameRoom()), strong }, o.span},
+		{"outcome", 0, true, func(p *scope.Probe) (string, tone) { return o.names[p.Name], strong }, o.span, ""},
 	}
 	if o.filter != "" {
 		columns[0].name += " /" + o.filter
 	}
 	if several {
-		columns = append(columns, column{"VM", 0, true, func(p *scope.Probe) (string, tone) { return vmName(p.VM, o.d.width/4), dim }, nil})
+		columns = append(columns, column{"VM", 25, true, func(p *scope.Probe) (string, tone) { return vmName(p.VM, min(o.d.width/4, mostName)), dim }, nil, ""})
 	}
 	quantile := func(q float64, least int) column {
-		return column{fmt.Sprintf("p%g", q*100), least, false, func(p *scope.Probe) (string, tone) { return delayWithin(p, q) }, nil}
+		return column{fmt.Sprintf("p%g", q*100), least, false, func(p *scope.Probe) (string, tone) { return delayWithin(p, q) }, nil, ""}
 	}
 	apartName := "apart, windows"
 	if o.d.width < 140 {
-		apartName = "apart /n" // there is little room
+		apartName = "apart /n" // a short form for narrow screens
 	}
 	columns = append(columns,
-		column{"per s", 0, false, rate, nil},
-		column{"ok", 0, false, successes, nil},
-		quantile(0.25, 130), quantile(0.5, 0), quantile(0.75, 130), quantile(0.99, 0),
-		column{"rate, window by window", 70, true, func(p *scope.Probe) (string, tone) {
+		column{"per s", 50, false, rate, nil, ""},
+		column{"ok", 0, false, successes, nil, ""},
+		quantile(0.25, 130), quantile(0.5, 60), quantile(0.75, 130), quantile(0.99, 30),
+		column{o.trailName("rate"), 70, true, func(p *scope.Probe) (string, tone) {
 			return o.trail(p, func(x point) float64 { return x.rate }), plain
-		}, nil},
-		column{"p99, window by window", 120, true, func(p *scope.Probe) (string, tone) {
+		}, nil, "rate"},
+		column{o.trailName("p99"), 120, true, func(p *scope.Probe) (string, tone) {
 			return o.trail(p, func(x point) float64 { return x.p99 }), plain
-		}, nil},
-		column{"QTA", 0, true, verdict, nil},
-		column{apartName, 100, false, apart, nil},
-		column{"calculated p99", 160, false, calculated, nil},
-		column{"lost", 90, false, lost, nil},
-		column{"caveat", 160, true, func(p *scope.Probe) (string, tone) { return p.Insufficient, doubtful }, nil},
+		}, nil, "p99"},
+		column{"QTA", 40, true, verdict, nil, ""},
+		column{apartName, 100, false, apart, nil, ""},
+		column{"calculated p99", 160, false, calculated, nil, ""},
+		column{"lost", 90, false, lost, nil, ""},
+		column{"caveat", 160, true, func(p *scope.Probe) (string, tone) { return p.Insufficient, doubtful }, nil, ""},
 	)
 	for i := range columns {
 		if mark, ok := o.order.mark(columns[i].name); ok {
@@ -251,18 +273,18 @@ func (o *overview) columns() []column {
 	return columns
 }
 
-// mark returns what stands behind the head of a column by which is sorted.
+// mark returns the mark after the head of the column that determines the order.
 func (o order) mark(name string) (string, bool) {
 	switch {
 	case o == byRate && name == "per s", o == byDelay && name == "p99":
 		return "▼", true
-	case o == byFailure && name == "ok": // the least comes first
+	case o == byFailure && name == "ok": // the lowest comes first
 		return "▲", true
 	}
 	return "", false
 }
 
-// nameRoom is how many columns the name of a probe takes at most, with that of its spans.
+// nameRoom returns the largest width for the name of a probe, including that of its spans.
 func (o *overview) nameRoom() int {
 	if o.d.width == 0 {
 		return mostName
@@ -270,10 +292,22 @@ func (o *overview) nameRoom() int {
 	return min(max(o.d.width*2/5, leastName), mostName)
 }
 
-// span returns the name of the spans of a probe where it is another one.
+// shorten shortens the names of the probes to this width, so that all differ.
+func (o *overview) shorten(probes []*scope.Probe, columns int) {
+	names := make([]string, len(probes))
+	for i, p := range probes {
+		names[i] = p.Name
+	}
+	o.room, o.names = columns, make(map[string]string, len(probes))
+	for i, text := range figures.Shortened(names, columns) {
+		o.names[names[i]] = text
+	}
+}
+
+// span returns the name of the spans of a probe if it differs from the probe's.
 func (o *overview) span(p *scope.Probe) string {
 	name := p.Spec.Alias()
-	room := o.nameRoom() - tui.Columns(p.Name) - tui.Columns(" «»")
+	room := o.room - tui.Columns(p.Name) - tui.Columns(" «»")
 	if name == "" || room < 4 && tui.Columns(name) > room {
 		return ""
 	}
@@ -291,10 +325,10 @@ func (o *overview) refresh() {
 	if row, _ := o.GetSelection(); had && row != o.at {
 		o.moved = true
 	}
-	had = had && o.moved // what comes meanwhile may go first
+	had = had && o.moved // probes that arrive later may be selected first
 	o.Clear()
 	f := o.d.frame()
-	if f == nil || len(f.Probes) == 0 {
+	if f == nil || len(f.Probes) == 0 || f.Attaching {
 		o.empty(f)
 		o.SetSelectable(false, false)
 		return
@@ -307,7 +341,7 @@ func (o *overview) refresh() {
 		o.rows = append(o.rows, keyOf(p))
 		o.row(len(o.rows), p, columns)
 	}
-	o.SetSelectable(len(o.rows) > 0, false) // keys would look for a row that can be selected without end
+	o.SetSelectable(len(o.rows) > 0, false) // without a selectable row, tview would search for one forever
 	if !had {
 		key.name = o.first()
 	}
@@ -316,7 +350,7 @@ func (o *overview) refresh() {
 	o.Select(o.at, 0)
 }
 
-// first returns the probe that is selected first: the whole, where there is a diagram.
+// first returns the probe to select first: the whole system, if there is a diagram.
 func (o *overview) first() string {
 	if s := o.d.scene.System(); s != nil && s.Diagram != nil && len(s.Probes) > 0 {
 		return interesting(s)[0]
@@ -324,32 +358,73 @@ func (o *overview) first() string {
 	return ""
 }
 
-// fitting returns the columns for which there is room: those that want the widest
-// screen go first.
+// fitting returns the columns that fit, and shortens the names of the probes. Names are shortened
+// first, down to a fifth of the screen. Then whole columns disappear, beginning with those that
+// need the widest screen. A history becomes shorter before it disappears. No cell is cut.
 func (o *overview) fitting(probes []*scope.Probe) []column {
+	o.windows = trailWidth
+	o.shorten(probes, o.nameRoom())
 	columns := o.columns()
 	if o.d.width == 0 {
 		return columns
 	}
 	columns = slices.DeleteFunc(columns, func(c column) bool { return c.least > o.d.width })
 	widths := make([]int, len(columns))
-	used := 1 // with the mark
+	others := 1 // width of all columns except names, with the mark of the selected row
 	for i, c := range columns {
 		widths[i] = c.width(probes) + 2
-		used += widths[i]
+		others += widths[i]
 	}
-	for used > o.d.width {
+	name := widths[0]
+	others -= name - 2
+	least := max(min(name-2, max(leastName, o.d.width/5)), tui.Columns(columns[0].name))
+	for others+least > o.d.width {
 		last := slices.IndexFunc(columns, func(c column) bool { return c.least == widest(columns) })
 		if columns[last].least == 0 {
 			break
 		}
-		used -= widths[last]
+		if columns[last].trail != "" {
+			if less := o.shortenTrails(columns, widths, others+least-o.d.width); less > 0 {
+				others -= less
+				continue
+			}
+		}
+		others -= widths[last]
 		columns, widths = slices.Delete(columns, last, last+1), slices.Delete(widths, last, last+1)
+	}
+	if room := max(o.d.width-others, least); room < name-2 {
+		o.shorten(probes, room)
 	}
 	return columns
 }
 
-// widest returns the width of the widest screen that a column wants.
+// shortenTrails shortens the histories so that the table becomes at least excess columns
+// narrower. It returns by how much, or 0 if they cannot be shortened enough.
+func (o *overview) shortenTrails(columns []column, widths []int, excess int) int {
+	trails := 0
+	for _, c := range columns {
+		if c.trail != "" {
+			trails++
+		}
+	}
+	if trails == 0 {
+		return 0
+	}
+	less := (excess + trails - 1) / trails
+	if o.windows-less < leastTrail {
+		return 0
+	}
+	o.windows -= less
+	for i := range columns {
+		if c := &columns[i]; c.trail != "" {
+			c.name = o.trailName(c.trail)
+			widths[i] -= less
+		}
+	}
+	return less * trails
+}
+
+// widest returns the largest screen width that a column needs.
 func widest(columns []column) int {
 	most := 0
 	for _, c := range columns {
@@ -358,11 +433,11 @@ func widest(columns []column) int {
 	return most
 }
 
-// mostName is how many columns a cell of the overview has at most, and leastName what a
-// name may take however narrow the screen is.
+// mostName is the largest width of a cell of the overview. leastName is the width that a name may
+// use on any screen.
 const mostName, leastName = figures.MaxName, 16
 
-// width is how many columns the column takes.
+// width returns the width of the column.
 func (c column) width(probes []*scope.Probe) int {
 	width := tui.Columns(c.name)
 	for _, p := range probes {
@@ -375,7 +450,7 @@ func (c column) width(probes []*scope.Probe) int {
 	return width
 }
 
-// vmName names a VM in so many columns: of a long name the beginning, and the pid.
+// vmName shortens the name of a VM to this width: a long name keeps its beginning and the pid.
 func vmName(vm outcome.VM, width int) string {
 	name := vm.String()
 	pid := fmt.Sprintf(" (pid %d)", vm.PID)
@@ -385,12 +460,14 @@ func vmName(vm outcome.VM, width int) string {
 	return tui.Shorten(vm.Node, max(width, 20)-tui.Columns(pid)) + pid
 }
 
-// empty says what there is to do where there is nothing to show.
+// empty explains why the table is empty and what to do.
 func (o *overview) empty(f *scope.Frame) {
 	o.rows = nil
 	text := []string{"", "  The first window is on its way."}
 	switch s := o.d.scene.System(); {
 	case f == nil:
+	case f.Attaching:
+		text = []string{"", "  " + attachingText(f)}
 	case s != nil && len(s.Probes) > 0 || o.discovered():
 		text = []string{"", "  Spans are on their way: what was discovered is observed from the next window on."}
 	default:
@@ -400,11 +477,21 @@ func (o *overview) empty(f *scope.Frame) {
 			"  They appear here as soon as one starts. A adds outcomes of the VM, which need none."}
 	}
 	for i, line := range text {
-		o.SetCell(i, 0, tview.NewTableCell(line).SetSelectable(false))
+		o.SetCell(i, 0, tview.NewTableCell(tview.Escape(line)).SetSelectable(false))
 	}
 }
 
-// noSpansLine says how to add spans, where they are discovered and none has been.
+// attachingText describes the state before the first whole window.
+func attachingText(f *scope.Frame) string {
+	text := "attaching …"
+	if names := vmsNamed(f); names != "" {
+		text = "attaching to " + names + " …"
+	}
+	return text + " The first whole window comes next."
+}
+
+// noSpansLine explains how to add spans, if they are discovered automatically and none has been
+// seen.
 func (d *Dashboard) noSpansLine() (row, bool) {
 	f := d.frame()
 	if !d.opts.Discovers || d.scene != d.live || f == nil || slices.ContainsFunc(f.Probes, func(p scope.Probe) bool { return p.Spec.Span != "" }) || d.overview.discovered() {
@@ -416,7 +503,7 @@ func (d *Dashboard) noSpansLine() (row, bool) {
 	}}, true
 }
 
-// discovered tells whether spans were discovered.
+// discovered reports whether spans were discovered.
 func (o *overview) discovered() bool {
 	return slices.ContainsFunc(o.d.scene.Events(), func(e event) bool { return strings.HasPrefix(e.notice.Text, discovered) })
 }
@@ -450,7 +537,7 @@ func (o *overview) row(at int, p *scope.Probe, columns []column) {
 				text += o.d.theme.Tag(dim) + tview.Escape(more) + "[-:-:-]"
 			}
 		}
-		cell := tview.NewTableCell(text).SetStyle(o.d.theme.Style(n)).SetMaxWidth(mostName)
+		cell := tview.NewTableCell(text).SetStyle(o.d.theme.Style(n)).SetMaxWidth(mostName + 1) // with the space before it
 		if !c.left {
 			cell.SetAlign(tview.AlignRight)
 		}
@@ -458,7 +545,7 @@ func (o *overview) row(at int, p *scope.Probe, columns []column) {
 	}
 }
 
-// sorted returns the probes to show, in their order.
+// sorted returns the probes to show in the chosen order.
 func (o *overview) sorted(f *scope.Frame) []*scope.Probe {
 	var ps []*scope.Probe
 	for _, p := range o.d.scene.probes(f) {
@@ -480,8 +567,8 @@ func (o *overview) sorted(f *scope.Frame) []*scope.Probe {
 	return ps
 }
 
-// slowness orders probes by their p99: those in the intangible mass first, those without
-// instances last.
+// slowness orders probes by p99. Probes whose p99 lies in the intangible mass come first, and
+// those without instances last.
 func slowness(p *scope.Probe) float64 {
 	if x := seconds(p, 0.99); !math.IsNaN(x) {
 		return x
@@ -503,7 +590,7 @@ func rate(p *scope.Probe) (string, tone) {
 	return text, plain
 }
 
-// perSecond shows a rate.
+// perSecond formats a rate.
 func perSecond(r float64) string {
 	if r != 0 && r < 10 {
 		return fmt.Sprintf("%.1f", r)
@@ -522,10 +609,7 @@ func successes(p *scope.Probe) (string, tone) {
 		if b.Lo == 1 {
 			return "(100%)", dim
 		}
-		if text := figures.Percent(b.Lo); text != figures.Percent(b.Hi) {
-			return "(≥" + text + ")", dim
-		}
-		return "(" + figures.Percent(b.Lo) + ")", dim
+		return "(" + figures.Probability(b) + ")", dim
 	case !ok:
 		return "-", dim
 	case s == 1:
@@ -547,11 +631,13 @@ func delayWithin(p *scope.Probe, q float64) (string, tone) {
 		return export.SlowerThan(p), doubtful
 	case !ok:
 		return "∞", bad
+	case p.QuantileMayBeLonger(q):
+		return figures.Unsure(d), doubtful
 	}
 	return figures.AtMost(d), plain
 }
 
-// onlyCalculated tells whether all that is known of a probe is what was calculated.
+// onlyCalculated reports whether the data of a probe are calculated only.
 func onlyCalculated(p *scope.Probe) bool { return p.Observed.Empty() && !p.Calculated.Empty() }
 
 func calculated(p *scope.Probe) (string, tone) { return calculatedWithin(p, 0.99) }
@@ -567,27 +653,26 @@ func calculatedWithin(p *scope.Probe, q float64) (string, tone) {
 	return figures.AtMost(v.Hi), plain
 }
 
-// apart says how far the observed ΔQ is from the calculated one for sure, with a mark
-// where chance does not explain it, and over how many windows. Where the bins are too
-// wide to tell anything it says so.
+// apart returns the distance between the observed and the calculated ΔQ that is certain, and the
+// number of windows it covers. A mark means that chance does not explain the distance. A question
+// mark means that the bins are too wide for a result.
 func apart(p *scope.Probe) (string, tone) {
 	d := p.Divergence
 	switch {
 	case d == nil:
 		return "", dim
 	case d.Chance <= dq.RunChance:
-		return fmt.Sprintf("%.2f! /%d", d.Distance.Lo, p.DivergenceWindows), doubtful
+		return fmt.Sprintf("%s! /%d", figures.Down(d.Distance.Lo, 2), p.DivergenceWindows), doubtful
 	case d.Distance.Lo == 0 && d.Distance.Hi >= hiddenDistance:
 		return fmt.Sprintf("? /%d", p.DivergenceWindows), dim
 	}
-	return fmt.Sprintf("%.2f /%d", d.Distance.Lo, p.DivergenceWindows), plain
+	return fmt.Sprintf("%s /%d", figures.Down(d.Distance.Lo, 2), p.DivergenceWindows), plain
 }
 
-// hiddenDistance is from which on bins hide a distance that would matter.
+// hiddenDistance is the least distance that matters and that wide bins may hide.
 const hiddenDistance = 0.1
 
-// verdict says in a word how a probe stands against its QTA, and of any probe that it
-// has fallen silent.
+// verdict describes in a word whether a probe meets its QTA. It also reports silence.
 func verdict(p *scope.Probe) (string, tone) {
 	j, insufficient, calculated := judgementOf(p)
 	if text := silence(p); text != "" && p.Judgement == nil {
@@ -621,21 +706,29 @@ func lost(p *scope.Probe) (string, tone) {
 	return "0", dim
 }
 
-// trailWidth is how many windows a sparkline shows.
-const trailWidth = 22
+// trailWidth is the usual number of windows in a sparkline, and leastTrail the least number.
+const trailWidth, leastTrail = 22, 10
 
-// trail draws the course of a figure, up to the window that is shown: from 0 to the
-// largest of what is shown, and a gap where it is not known.
+// trailName returns the head of a sparkline column.
+func (o *overview) trailName(figure string) string {
+	if o.windows < trailWidth {
+		return figure + " trend"
+	}
+	return figure + ", window by window"
+}
+
+// trail draws the course of a figure up to the shown window. The scale goes from 0 to the largest
+// value shown. Unknown values are gaps.
 func (o *overview) trail(p *scope.Probe, figure func(point) float64) string {
 	f := o.d.frame()
 	trail := o.d.scene.Trail(keyOf(p), f.Number)
-	values := make([]float64, trailWidth)
+	values := make([]float64, o.windows)
 	for i := range values {
 		values[i] = math.NaN()
 	}
 	for _, x := range trail {
-		if back := f.Number - x.number; back < trailWidth {
-			values[trailWidth-1-back] = figure(x)
+		if back := int(f.Number - x.number); back < o.windows {
+			values[o.windows-1-back] = figure(x)
 		}
 	}
 	return figures.Sparkline(values)

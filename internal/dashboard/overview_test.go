@@ -12,12 +12,12 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// One sees that not all is shown, and by what it is sorted.
-func TestFilterAndSortAreSeen(t *testing.T) {
+// The screen shows that a filter hides rows, and which column determines the order.
+func TestFilterAndSortAreVisible(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 20, 256)
 	h.keys("o/")
 	h.answer("orker_")
-	h.shows("probe /orker_", "worker_1", "worker_2", "Esc all names")
+	h.shows("outcome /orker_", "worker_1", "worker_2", "Esc all names")
 	h.hides("✓ met")
 	h.key(tcell.KeyEscape)
 	h.hides("/orker_", "Esc all names")
@@ -34,8 +34,8 @@ func TestFilterAndSortAreSeen(t *testing.T) {
 	h.shows("ok▲")
 }
 
-// The name of the spans is seen where it is another one than the probe's.
-func TestSpanIsSeen(t *testing.T) {
+// The screen shows the name of the spans if it differs from the probe's.
+func TestSpanIsVisible(t *testing.T) {
 	h := dark(t, "mm1k", 20, 256)
 	h.control.config.Outcomes[1].Span = "pay by card €"
 	name := h.control.config.Outcomes[1].Name
@@ -52,13 +52,13 @@ func TestSpanIsSeen(t *testing.T) {
 	h.shows(name + " «pay by card €»")
 	h.keys("/")
 	h.answer("by card")
-	h.shows("probe /by card", name)
+	h.shows("outcome /by card", name)
 	h.keys("m")
 	h.shows("«pay by card €»")
 }
 
-// Where spans were discovered it does not say that there are none.
-func TestSpansOnTheirWay(t *testing.T) {
+// The dashboard does not claim that there are no spans once spans were discovered.
+func TestDiscoveredSpansWithoutRows(t *testing.T) {
 	h := dark(t, "mm1k", 20, 256, discovering)
 	noSpans(t, h)
 	h.screen.SetSize(120, 40)
@@ -70,7 +70,7 @@ func TestSpansOnTheirWay(t *testing.T) {
 	h.shows("Spans are on their way")
 }
 
-// Of VMs there are rows and curves where anything of the name has ever happened.
+// A VM has rows and curves only for outcomes that have ever had an instance there.
 func TestRowsOfVMs(t *testing.T) {
 	h := dark(t, "mm1k", 20, 256)
 	one, two := outcome.VM{PID: 1, Node: "one@host"}, outcome.VM{PID: 2, Node: "two@host"}
@@ -102,14 +102,14 @@ func TestRowsOfVMs(t *testing.T) {
 		if n := len(h.d.grid.series(p, h.d.scene.systemShown(), h.d.frame())); n != 1 {
 			t.Errorf("%d curves, want 1", n)
 		}
-		p.vm = two // which was asked for
+		p.vm = two // as if the user chose it
 		if n := len(h.d.grid.series(p, h.d.scene.systemShown(), h.d.frame())); n != 1 {
-			t.Errorf("%d curves of what was asked for, want 1", n)
+			t.Errorf("%d curves of the chosen VM, want 1", n)
 		}
 	})
 }
 
-// Terminals send buttons and not clicks: two clicks at a time are a double click.
+// Terminals report buttons and not clicks: two clicks in quick succession are a double click.
 func TestButtonsOfTerminal(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256)
 	twice := func(text string) {
@@ -143,7 +143,7 @@ func mustObserved(t *testing.T, g dq.Grid) *dq.Observed {
 	return o
 }
 
-// What is only calculated is shown as such.
+// Figures that are only calculated are shown as such.
 func TestCalculatedFigures(t *testing.T) {
 	g, err := dq.DMaxGrid(10*time.Millisecond, 10)
 	if err != nil {
@@ -166,9 +166,16 @@ func TestCalculatedFigures(t *testing.T) {
 	if text, n := successes(p); text != "(100%)" || n != dim {
 		t.Errorf("%q in tone %d", text, n)
 	}
+	wide, err := dq.Choice([]float64{0.99986, 0.00014}, d, dq.Unknown())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := successes(&scope.Probe{Observed: empty, Calculated: wide}); text != "(≥99.98%)" {
+		t.Errorf("a lower bound of 0.99986 is %q", text)
+	}
 }
 
-// How far two are apart is said with the windows it is of, and not where bins hide it.
+// A distance is shown with the number of its windows, unless bins hide it.
 func TestApart(t *testing.T) {
 	for _, test := range []struct {
 		lo, hi, certain float64
@@ -176,6 +183,7 @@ func TestApart(t *testing.T) {
 	}{
 		{0.04, 0.06, 0, "0.04! /16"},
 		{0.04, 0.06, 1, "0.04 /16"},
+		{0.048, 0.06, 1, "0.04 /16"}, // no more is certain
 		{0, 0.01, 1, "0.00 /16"},
 		{0, 0.9, 1, "? /16"},
 	} {
@@ -186,7 +194,7 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// A probe is judged by what was observed, and says so where that is calculated.
+// A probe is judged by its observed ΔQ. A verdict about the calculated ΔQ is marked.
 func TestVerdict(t *testing.T) {
 	yes, no := &dq.Judgement{Met: dq.Yes}, &dq.Judgement{Met: dq.No}
 	second := outcome.Window{To: int64(time.Second)}
@@ -205,7 +213,7 @@ func TestVerdict(t *testing.T) {
 		{scope.Probe{Window: second, Seen: true, Silent: 17 * time.Second}, "silent 17s", doubtful},
 		{scope.Probe{Window: second, Seen: true, Silent: 17 * time.Second, CalculatedJudgement: yes}, "silent 17s", doubtful},
 		{scope.Probe{Window: second, Seen: true, Silent: time.Second, CalculatedJudgement: yes}, "calculated: met", good},
-		{scope.Probe{Window: second, Silent: 17 * time.Second, CalculatedJudgement: yes}, "calculated: met", good}, // it never had any
+		{scope.Probe{Window: second, Silent: 17 * time.Second, CalculatedJudgement: yes}, "calculated: met", good}, // it never had an instance
 	} {
 		if text, n := verdict(&test.probe); text != test.text || n != test.tone {
 			t.Errorf("%+v: %q in tone %d, want %q in %d", test.probe, text, n, test.text, test.tone)
@@ -213,9 +221,9 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// A probe that has fallen silent does not look well, whatever is calculated, and also
-// where another VM has instances of it.
-func TestStandingOfSilence(t *testing.T) {
+// A silent probe does not look healthy, whatever is calculated, and even if another VM has
+// instances of it.
+func TestStandingOfSilentProbe(t *testing.T) {
 	yes := &dq.Judgement{Met: dq.Yes, Slack: &dq.Margin{Probability: 0.1}}
 	second := outcome.Window{To: int64(time.Second)}
 	silent := scope.Probe{Name: "p", Window: second, Seen: true, Silent: 17 * time.Second, CalculatedJudgement: yes}
@@ -225,5 +233,28 @@ func TestStandingOfSilence(t *testing.T) {
 		if want := (standing{doubtful, "silent 17s", "calculated: slack 10.00%"}); !ok || s != want {
 			t.Errorf("%d probes: %+v, want %+v", len(probes), s, want)
 		}
+	}
+}
+
+// Before the first whole window nothing on the screen looks like a figure.
+func TestAttachingIsVisible(t *testing.T) {
+	h := dark(t, "mm1k", 20, 256)
+	r := replay(t, "mm1k")
+	f := r.frames[0].Clone()
+	f.Attaching = true
+	for i := range f.Probes {
+		f.Probes[i].VM = outcome.VM{PID: 7, Node: "shop[red]@host"}
+		f.Probes[i].Counts.Unobserved, f.Probes[i].Counts.Loss.Missed = true, 153
+	}
+	h.feed(&replayed{system: r.system, frames: []*scope.Frame{f}})
+	h.screen.SetSize(80, 24)
+	h.run(80, 24)
+	for _, page := range []string{"overview", "plots"} {
+		h.do(func() { h.d.show(page) })
+		h.shows("attaching to shop[red]@host (pid 7) … The first whole window comes next.")
+		h.shows("│ attaching … │")
+		h.hides("≥")
+		h.hides("lost")
+		h.hides("no instances")
 	}
 }

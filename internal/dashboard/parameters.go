@@ -13,22 +13,22 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// A parameter is something of the configuration that can be entered.
+// A parameter is a value of the configuration that the user can change.
 type parameter struct {
-	key   string // of the scope file, below that of its section
-	text  string // what is entered
-	base  string // what is in force
-	sent  string // what was last to be applied
-	wrong string // what is wrong with it
+	key   string // in the scope file, relative to the section
+	text  string // the value as entered
+	base  string // the value in force
+	sent  string // the value that was last sent to be applied
+	wrong string // the error of the value
 
-	choices   []string // that it is one of; nil where it is a text
-	low, high int      // of a number that can be stepped through, by step
+	choices   []string // possible values; nil for free text
+	low, high int      // range of a number, which changes in units of step
 	step      int
 }
 
 func (p *parameter) edited() bool { return strings.TrimSpace(p.text) != p.base }
 
-// move goes on by so many choices or steps.
+// move changes the value by this many choices or steps.
 func (p *parameter) move(by int) {
 	switch n, err := strconv.Atoi(strings.TrimSpace(p.text)); {
 	case p.choices != nil:
@@ -47,27 +47,27 @@ const (
 	off        = "off"
 )
 
-// keyExplain is the key of the parameter by which slow instances are explained.
+// keyExplain is the key of the parameter that has slow instances explained.
 const keyExplain = "explain"
 
-// Keys of parameters that are not keys of the scope file.
+// Keys of parameters that the scope file does not have.
 const (
-	keyScale    = "scale" // by exponent or by dMax
+	keyScale    = "scale" // set by exponent or by dMax
 	keyRequired = "qta"   // on or off
 	keyPoints   = "qta.points"
 )
 
-// A paramForm is what can be entered of a probe, or of the system as a whole.
+// A paramForm contains the parameters of a probe, or of the whole system.
 type paramForm struct {
 	probe string // "" for the system
-	spans bool   // the probe is of spans of a VM, which can be explained
+	spans bool   // the probe consists of spans of a VM, which can be explained
 
-	standardErrors bool // the bounds of means are standard errors, not those of a confidence
+	standardErrors bool // means have standard errors instead of confidence bounds
 	params         []*parameter
 
-	err    error         // why it cannot be applied; nil also where a parameter has it
-	wrong  bool          // it cannot
-	system *scope.System // as it would be; nil where it is wrong
+	err    error         // why the form is invalid; nil if a parameter has the error
+	wrong  bool          // the form is invalid
+	system *scope.System // the system that would result; nil if the form is invalid
 }
 
 func newProbeForm(probe string) *paramForm {
@@ -99,7 +99,7 @@ func (f *paramForm) param(key string) *parameter {
 	return f.params[i]
 }
 
-// active tells whether a parameter counts: which ones do is a matter of the others.
+// active reports whether a parameter is in use. That depends on other parameters.
 func (f *paramForm) active(p *parameter) bool {
 	switch {
 	case p.key == keyExplain:
@@ -120,7 +120,7 @@ func (f *paramForm) edited() bool {
 	return slices.ContainsFunc(f.params, func(p *parameter) bool { return f.active(p) && p.edited() })
 }
 
-// name is that of what the form is of.
+// name returns the name of the probe, or "system".
 func (f *paramForm) name() string {
 	if f.probe == "" {
 		return "system"
@@ -128,7 +128,7 @@ func (f *paramForm) name() string {
 	return f.probe
 }
 
-// load takes what is in force, and keeps what was edited.
+// load takes over the configuration in force, and keeps edited values.
 func (f *paramForm) load(c config.Config) {
 	texts := systemTexts(c)
 	f.standardErrors = c.StandardErrors > 0
@@ -144,7 +144,7 @@ func (f *paramForm) load(c config.Config) {
 	}
 }
 
-// settle notes that what was sent is in force.
+// settle records that the values that were sent are in force.
 func (f *paramForm) settle(c config.Config) {
 	f.load(c)
 	for _, p := range f.params {
@@ -222,11 +222,10 @@ func addRequired(texts map[string]string, q *config.QTA) {
 	texts[keyPoints] = strings.Join(further, " ")
 }
 
-// errEmpty says that a parameter has no value.
+// errEmpty means that a parameter has no value.
 var errEmpty = errors.New("empty: write a value, or Esc for the one in force")
 
-// edits returns what would have to be written into the scope file; or the parameter
-// that is wrong.
+// edits returns the necessary changes of the scope file, or the invalid parameter.
 func (f *paramForm) edits() ([]config.Edit, *parameter, error) {
 	var edits []config.Edit
 	for _, p := range f.params {
@@ -255,7 +254,7 @@ func (f *paramForm) edits() ([]config.Edit, *parameter, error) {
 	return append(edits, required...), wrong, err
 }
 
-// path returns that of a key.
+// path returns the path of a key in the scope file.
 func (f *paramForm) path(keys ...string) []string {
 	if f.probe == "" {
 		return keys
@@ -263,7 +262,7 @@ func (f *paramForm) path(keys ...string) []string {
 	return append([]string{"outcomes", f.probe}, keys...)
 }
 
-// required returns the edits of the QTA: all of it anew.
+// required returns the edits that replace the whole QTA.
 func (f *paramForm) required() ([]config.Edit, *parameter, error) {
 	edits := []config.Edit{{Path: f.path("qta")}}
 	if f.param(keyRequired).text == off {
@@ -305,7 +304,7 @@ func (f *paramForm) required() ([]config.Edit, *parameter, error) {
 	return edits, nil, nil
 }
 
-// check works out what the configuration would be, or what is wrong.
+// check computes the resulting system, or the error.
 func (f *paramForm) check(c config.Config) {
 	f.err, f.wrong, f.system = nil, false, nil
 	for _, p := range f.params {
@@ -339,8 +338,8 @@ func (f *paramForm) try(c config.Config) (*scope.System, *parameter, error) {
 	return system, nil, f.advised(err, c.Base)
 }
 
-// blame returns the parameter that an error of the configuration is about, nil where
-// it is another, and what to say there.
+// blame returns the parameter that an error of the configuration concerns and the text to show
+// there. It returns nil if no parameter of this form is concerned.
 func (f *paramForm) blame(err error) (*parameter, error) {
 	var at *config.Error
 	if !errors.As(err, &at) {
@@ -357,7 +356,7 @@ func (f *paramForm) blame(err error) (*parameter, error) {
 	p := f.param(key)
 	switch {
 	case p != nil:
-	case key == "": // dMax and the bins do not go together
+	case key == "": // dMax is not a multiple of the bins
 		p = f.param("bins")
 	case strings.HasPrefix(key, "qta."):
 		p = f.param(keyPoints)
@@ -367,8 +366,7 @@ func (f *paramForm) blame(err error) (*parameter, error) {
 	return p, errors.New(at.Text)
 }
 
-// advised returns an error of a scale with what would do, and in words of what was
-// entered.
+// advised adds a valid value to an error of a scale, and uses the terms of the form.
 func (f *paramForm) advised(err error, base time.Duration) error {
 	if err == nil || f.probe == "" || !strings.Contains(err.Error(), dq.ErrGrid.Error()) {
 		return err
@@ -388,7 +386,7 @@ func (f *paramForm) advised(err error, base time.Duration) error {
 	return errors.New(text)
 }
 
-// leastExponent returns the least exponent of a scale with a base.
+// leastExponent returns the smallest valid exponent of a scale with this base.
 func leastExponent(base time.Duration) int {
 	n := 0
 	for n > -dq.MaxExponent && base%(1<<(1-n)) == 0 {
@@ -397,8 +395,8 @@ func leastExponent(base time.Duration) int {
 	return n
 }
 
-// nearestBins returns how many bins, about as many as these, a dMax can be divided into;
-// 0 for none.
+// nearestBins returns the number of bins nearest to bins that divides dMax, or 0 if there is
+// none.
 func nearestBins(dMax time.Duration, bins int) int {
 	if dMax <= 0 || bins < 1 || bins > dq.MaxBaseBins {
 		return 0
@@ -430,8 +428,8 @@ func gridOf(s *scope.System, probe string) (dq.Grid, bool) {
 	return dq.Grid{}, false
 }
 
-// follow has what gives the scale in the other way be what it is by this one, as far
-// as there is such a thing.
+// follow updates the parameters of the other way to set the scale, if the same scale can be
+// expressed that way.
 func (f *paramForm) follow(c config.Config) {
 	g, ok := gridOf(f.system, f.probe)
 	if !ok {

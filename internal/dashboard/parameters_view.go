@@ -14,17 +14,17 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// A paramRow is a line of the parameters as it is drawn.
+// A paramRow is one displayed line of the parameters.
 type paramRow struct {
 	line  spans
-	field bool       // it has something to choose:
-	param *parameter // nil for the probe
+	field bool       // it can be edited:
+	param *parameter // nil for the choice of the probe
 }
 
-// valueColumn is where values begin.
+// valueColumn is the column where values begin.
 const valueColumn = 12
 
-// label returns what stands before a parameter.
+// label returns the text before a parameter.
 func (p *parameter) label() string {
 	switch p.key {
 	case keyScale:
@@ -44,9 +44,9 @@ func (p *parameter) label() string {
 	return p.key
 }
 
-// lay returns the rows for a width.
+// lay returns the rows for a given width.
 func (t *parametersTab) lay(width int) []paramRow {
-	rows := []paramRow{{line: t.row("probe", t.choice(t.probe, t.selected == nil, fmt.Sprintf("%d of %d", slices.Index(t.names, t.probe)+1, len(t.names))), t.selected == nil), field: true}}
+	rows := []paramRow{{line: t.row("outcome", t.choice(t.probe, t.selected == nil, fmt.Sprintf("%d of %d", slices.Index(t.names, t.probe)+1, len(t.names))), t.selected == nil), field: true}}
 	if f := t.form(); f != nil {
 		if o := t.config.Outcome(f.probe); o.Span != "" && o.Span != f.probe {
 			rows = append(rows, t.below(dim, "of the spans «"+o.Span+"»", width)...)
@@ -72,14 +72,14 @@ func (t *parametersTab) lay(width int) []paramRow {
 	rows = append(rows, paramRow{line: spans{t.d.theme.span(dim, rule)}})
 	for _, p := range t.system.params {
 		rows = append(rows, t.rowsOf(t.system, p, width)...)
-		if p.key == "history" && t.system.anew(t.config) { // of the window above it as well
+		if p.key == "history" && t.system.anew(t.config) { // concerns the window above as well
 			rows = append(rows, t.below(doubtful, "! every history begins anew", width)...)
 		}
 	}
 	return append(rows, t.mistake(t.system, width)...)
 }
 
-// eventsOf says what the instances of an outcome of the VM are; nothing of spans.
+// eventsOf describes the instances of an outcome of the VM. It returns nothing for spans.
 func eventsOf(o config.Outcome) []string {
 	var texts []string
 	say := func(key, value string) {
@@ -102,7 +102,7 @@ func eventsOf(o config.Outcome) []string {
 	return texts
 }
 
-// mistake says what is wrong with a form as a whole.
+// mistake returns the error of a form as a whole.
 func (t *parametersTab) mistake(f *paramForm, width int) []paramRow {
 	if f.err == nil {
 		return nil
@@ -110,7 +110,7 @@ func (t *parametersTab) mistake(f *paramForm, width int) []paramRow {
 	return t.below(bad, bad.Mark()+" "+f.err.Error(), width)
 }
 
-// below returns rows of text below a field; none for "".
+// below returns rows of text below a field, or none for "".
 func (t *parametersTab) below(n tone, text string, width int) []paramRow {
 	if text == "" {
 		return nil
@@ -122,7 +122,7 @@ func (t *parametersTab) below(n tone, text string, width int) []paramRow {
 	return rows
 }
 
-// consequences says what the scale comes to, and what changing it means.
+// consequences describes the resulting scale, and what a change of it interrupts.
 func (t *parametersTab) consequences(f *paramForm, width int) []paramRow {
 	rows := t.below(plain, result(f, t.config.Base), width)
 	if !f.anew(t.config) {
@@ -141,8 +141,8 @@ func (t *parametersTab) consequences(f *paramForm, width int) []paramRow {
 	return append(rows, t.below(doubtful, text, width)...)
 }
 
-// costOfExplaining says what it costs to have slow instances explained, and what is lost
-// where they are the first.
+// costOfExplaining describes the cost of explaining slow instances, and what the first explained
+// outcome interrupts.
 func (t *parametersTab) costOfExplaining(p *parameter, width int) []paramRow {
 	if p.text != on || !p.edited() {
 		return nil
@@ -164,7 +164,7 @@ func (t *parametersTab) costOfExplaining(p *parameter, width int) []paramRow {
 	return append(rows, t.below(doubtful, text, width)...)
 }
 
-// rowsOf returns the row of a parameter, and what is wrong with it below.
+// rowsOf returns the row of a parameter, with its error below.
 func (t *parametersTab) rowsOf(f *paramForm, p *parameter, width int) []paramRow {
 	if !f.shows(p) {
 		return nil
@@ -192,7 +192,7 @@ func (t *parametersTab) rowsOf(f *paramForm, p *parameter, width int) []paramRow
 	return rows
 }
 
-// note says what is in force where something else was entered, and "" where not.
+// note returns the value in force if the entered value differs, and "" otherwise.
 func (f *paramForm) note(p *parameter) string {
 	otherScale := (p.key == "exponent" || p.key == "dmax") && f.param(keyScale).edited()
 	switch {
@@ -204,7 +204,7 @@ func (f *paramForm) note(p *parameter) string {
 	return " * in force " + p.base
 }
 
-// row returns a line with a label, and a mark where it is selected.
+// row returns a line with a label, and a mark if it is selected.
 func (t *parametersTab) row(label string, value spans, selected bool) spans {
 	mark := " "
 	if selected {
@@ -213,7 +213,7 @@ func (t *parametersTab) row(label string, value spans, selected bool) spans {
 	return append(spans{t.d.theme.span(strong, fmt.Sprintf("%s%-*s", mark, valueColumn-1, label))}, value...)
 }
 
-// look is how a value looks.
+// look returns the style of a value.
 func (t *parametersTab) look(selected bool) tcell.Style {
 	if selected && t.HasFocus() {
 		return t.d.theme.Selected()
@@ -239,7 +239,7 @@ func (t *parametersTab) value(f *paramForm, p *parameter, selected bool) spans {
 	return spans{{text, t.look(selected)}}
 }
 
-// onScale tells whether a parameter has a place on the slider.
+// onScale reports whether the slider can show a parameter.
 func (t *parametersTab) onScale(p *parameter) bool {
 	n, err := strconv.Atoi(strings.TrimSpace(p.text))
 	return err == nil && p.low <= n && n <= p.high
@@ -252,7 +252,7 @@ func (t *parametersTab) slider(p *parameter, selected bool) spans {
 	return spans{t.d.theme.span(dim, "├"+left), {"●", t.look(selected)}, t.d.theme.span(dim, right+"┤ "), {strconv.Itoa(n), t.look(selected)}}
 }
 
-// foot says what is not applied, in lines of a width.
+// foot lists unapplied changes, in lines of a width.
 func (t *parametersTab) foot(width int) []spans {
 	th := t.d.theme
 	if t.refused != nil {
@@ -290,7 +290,7 @@ func (t *parametersTab) Draw(screen tcell.Screen) {
 	}
 }
 
-// reveal scrolls to what is selected, and what is said of it.
+// reveal scrolls to the selected field and the text about it.
 func (t *parametersTab) reveal(height int) {
 	from := slices.IndexFunc(t.rows, func(r paramRow) bool { return r.field && r.param == t.selected })
 	to := from + 1
@@ -355,7 +355,7 @@ func (t *parametersTab) MouseHandler() func(tview.MouseAction, *tcell.EventMouse
 	}
 }
 
-// click does what a click at a place of the screen does.
+// click handles a click at a position of the screen.
 func (t *parametersTab) click(x, y int) {
 	left, top, _, _ := t.GetInnerRect()
 	i := y - top + t.top
@@ -368,7 +368,7 @@ func (t *parametersTab) click(x, y int) {
 	case at < 0:
 	case p == nil || p.choices != nil:
 		by := 1
-		if at < 2 { // on the arrow to the left
+		if at < 2 { // on the left arrow
 			by = -1
 		}
 		t.move(by)

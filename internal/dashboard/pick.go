@@ -9,8 +9,8 @@ import (
 	"github.com/beamscope/beamscope/internal/tui"
 )
 
-// pick has some of a list chosen by ticks. Answer is given those that are ticked, in
-// the order of the list; an error is shown below it, to tick others.
+// pick shows a list from which the user ticks items. It passes answer the ticked items in the
+// order of the list. If answer returns an error, the list stays open with the error below.
 func (d *Dashboard) pick(title string, all, ticked []string, answer func([]string) error) {
 	p := &picking{d: d, all: all, ticked: make(map[string]bool), answer: answer}
 	for _, name := range ticked {
@@ -68,7 +68,7 @@ func (p *picking) press(e *tcell.EventKey) *tcell.EventKey {
 	return e
 }
 
-// tick ticks a line of the list, or takes its tick away.
+// tick changes whether a line is ticked.
 func (p *picking) tick(at int) {
 	if at >= 0 && at < len(p.all) {
 		p.ticked[p.all[at]] = !p.ticked[p.all[at]]
@@ -85,7 +85,7 @@ func (p *picking) done() {
 	p.d.uncover()
 }
 
-// click ticks what is clicked.
+// click ticks the line under the mouse.
 func (p *picking) click(action tview.MouseAction, e *tcell.EventMouse) (tview.MouseAction, *tcell.EventMouse) {
 	if action != tview.MouseLeftClick && action != tview.MouseLeftDoubleClick {
 		return action, e

@@ -13,8 +13,8 @@ import (
 	"github.com/beamscope/beamscope/internal/plot"
 )
 
-// A plotView draws the ΔQ of one or several probes. Which part of it is seen is up to
-// the person who looks at it, and stays while new windows come in.
+// A plotView draws the ΔQ of one or several probes. The user chooses the visible part, which
+// stays when new windows arrive.
 type plotView struct {
 	*tview.Box
 	theme *theme
@@ -22,41 +22,41 @@ type plotView struct {
 	title     string
 	series    []plot.Series
 	stairs    [][]plot.Stretch // the requirements of the series
-	facts     []words          // about the series, behind the title
-	ungrouped bool             // groups are wanted in the place of the plot, and the window has none
+	facts     []words          // about the series, after the title
+	ungrouped bool             // groups were requested instead of the plot, but the window has none
 	legend    []entry
 
-	selected  bool // the keys act on it
+	selected  bool // the keys act on this plot
 	hidden    uint // roles, as bits
 	log       bool
-	chosen    bool // the scale was, by a person
+	chosen    bool // the user chose the scale
 	zoomed    bool
-	window    plot.Axis // that is seen, where zoomed
-	low, high float64   // probabilities that are seen
+	window    plot.Axis // the visible part, if zoomed
+	low, high float64   // visible range of probabilities
 	cursor    cursor
-	dragged   bool // with the mouse,
-	dragX     int  // which was here
+	dragged   bool // the mouse drags the plot,
+	dragX     int  // and was last in this column
 
 	canvas braille.Canvas
-	steps  braille.Canvas // the requirements alone
+	steps  braille.Canvas // only the requirements
 	delays delayMarks
 	shares shareMarks
 	edges  edgeDots
-	taken  []area // by words in the plot
+	taken  []area // areas occupied by words in the plot
 
-	// Where the legend is among the curves, empty where it is not there, and where it was
-	// before. It is above them where it was found that there is no room.
+	// The area of the legend among the curves now and before; empty if it is elsewhere. If
+	// crowded is set, there was no room among the curves, and the legend is above them.
 	legendAt, legendWas area
 	crowded             bool
 	lastDrawn           drawnAs
 }
 
-// A cursor is a delay at which curves are read: one that was chosen, or the one at
-// which a share p of the instances has succeeded, as it moves from window to window.
+// A cursor is a delay at which curves are read. It is either fixed, or follows the delay by which
+// a share p of the instances has succeeded.
 type cursor struct {
 	on bool
 	at time.Duration
-	p  float64 // 0 where at was chosen
+	p  float64 // 0 if at is fixed
 }
 
 func newPlotView(t *theme) *plotView {
@@ -65,10 +65,10 @@ func newPlotView(t *theme) *plotView {
 	return v
 }
 
-// show sets what is shown from now on. The series are not copied.
+// show sets the title and the series, which it does not copy.
 func (v *plotView) show(title string, series []plot.Series) {
 	if title != v.title && !v.chosen {
-		v.log = false // until it is chosen for what is shown now
+		v.log = false // the scale is chosen anew for the new series
 	}
 	v.title, v.series = title, series
 	v.stairs = v.stairs[:0]
@@ -80,13 +80,13 @@ func (v *plotView) show(title string, series []plot.Series) {
 	v.legend = v.entries(v.legend[:0])
 }
 
-// toggle hides the curves in a role, or shows them again.
+// toggle hides or shows the curves in a role.
 func (v *plotView) toggle(r plot.Role) {
 	v.hidden ^= 1 << r
 	v.legend = v.entries(v.legend[:0])
 }
 
-// nextCurves leaves out the means, then all but what is observed, and then nothing.
+// nextCurves hides the means, then everything except observed curves, and then shows all again.
 func (v *plotView) nextCurves() {
 	const means = 1<<plot.Mean | 1<<plot.CalculatedMean
 	switch v.hidden {
@@ -100,7 +100,7 @@ func (v *plotView) nextCurves() {
 	v.legend = v.entries(v.legend[:0])
 }
 
-// hiddenRoles returns the roles whose curves are not shown.
+// hiddenRoles returns the roles whose curves are hidden.
 func (v *plotView) hiddenRoles() []plot.Role {
 	var roles []plot.Role
 	for _, r := range plot.Roles() {
@@ -111,11 +111,10 @@ func (v *plotView) hiddenRoles() []plot.Role {
 	return roles
 }
 
-// visible tells whether curves in a role are shown.
+// visible reports whether curves in a role are shown.
 func (v *plotView) visible(r plot.Role) bool { return v.hidden&(1<<r) == 0 }
 
-// full returns the axis on which everything can be seen: up to dMax, and some room
-// behind it.
+// full returns the axis that shows everything: up to dMax, and some room after it.
 func (v *plotView) full() plot.Axis {
 	var a plot.Axis
 	for i := range v.series {
@@ -132,9 +131,9 @@ func (v *plotView) full() plot.Axis {
 	return a
 }
 
-// earliest returns a round delay more than 0, and some time before anything can be seen of any
-// curve: a curve that begins at the edge could not be told from it. It is round so that the
-// axis does not move with every window.
+// earliest returns a round delay above 0 and well before the start of any curve, because a curve
+// that begins at the edge could not be distinguished from it. A round delay keeps the axis from
+// moving with every window.
 func (v *plotView) earliest() time.Duration {
 	const room = 0.6
 	first := time.Duration(1<<63 - 1)
@@ -161,20 +160,20 @@ func (v *plotView) earliest() time.Duration {
 	return power
 }
 
-// axis returns the axis that is seen.
+// axis returns the visible axis.
 func (v *plotView) axis() plot.Axis {
 	a := v.full()
 	if !v.zoomed {
 		return a
 	}
 	w := plot.Axis{From: max(v.window.From, a.From), To: min(v.window.To, a.To), Log: v.log}
-	if w.From >= w.To { // what was zoomed in on is gone
+	if w.From >= w.To { // the zoomed part no longer exists
 		return a
 	}
 	return w
 }
 
-// look has the delays between from and to be seen, as far as there are such.
+// look makes the delays between from and to visible, within the limits of the plot.
 func (v *plotView) look(from, to time.Duration) {
 	a := v.full()
 	from, to = max(from, a.From), min(to, a.To)
@@ -185,8 +184,7 @@ func (v *plotView) look(from, to time.Duration) {
 	v.window = plot.Axis{From: from, To: to}
 }
 
-// finest returns how little of the delays can be seen at once: there is nothing to see
-// within a bin.
+// finest returns the smallest visible range of delays. A bin has no finer detail.
 func (v *plotView) finest() time.Duration {
 	width := time.Duration(0)
 	for i := range v.series {
@@ -199,7 +197,7 @@ func (v *plotView) finest() time.Duration {
 	return max(2*width, time.Microsecond)
 }
 
-// zoom shows the delays around the cursor, or in the middle, larger by a factor.
+// zoom enlarges the delays around the cursor, or around the middle, by a factor.
 func (v *plotView) zoom(factor float64) {
 	x := 0.5
 	if t, ok := v.cursorDelay(); ok {
@@ -210,7 +208,7 @@ func (v *plotView) zoom(factor float64) {
 	v.zoomAt(x, factor)
 }
 
-// zoomAt is zoom around a position on the axis.
+// zoomAt enlarges the delays around a position on the axis by a factor.
 func (v *plotView) zoomAt(x, factor float64) {
 	if !(factor > 0) {
 		return
@@ -219,8 +217,8 @@ func (v *plotView) zoomAt(x, factor float64) {
 	v.look(a.Delay(x-x/factor), a.Delay(x+(1-x)/factor))
 }
 
-// pan moves on to longer delays by a share of those that are seen, to shorter ones
-// where it is below 0.
+// pan moves the visible part by a share of its width: to longer delays, or to shorter ones if
+// share is negative.
 func (v *plotView) pan(share float64) {
 	a, whole := v.axis(), v.full()
 	from, to := whole.Position(a.From), whole.Position(a.To)
@@ -228,8 +226,8 @@ func (v *plotView) pan(share float64) {
 	v.look(whole.Delay(from+by), whole.Delay(to+by))
 }
 
-// zoomProbability shows probabilities larger by a factor: those around where the
-// observed curve is at the cursor, or without a cursor those below 1.
+// zoomProbability enlarges the probabilities by a factor, around the observed curve at the
+// cursor. Without a cursor it enlarges them from the upper end of the range.
 func (v *plotView) zoomProbability(factor float64) {
 	const least = 0.001
 	if !(factor > 0) {
@@ -248,22 +246,23 @@ func (v *plotView) zoomProbability(factor float64) {
 	}
 }
 
-// reset shows everything again, on the scale that it is on.
+// reset shows everything again, and keeps the scale.
 func (v *plotView) reset() { v.zoomed, v.low, v.high = false, 0, 1 }
 
-// toggleLog changes between a linear and a logarithmic scale of delays, for good.
+// toggleLog switches between a linear and a logarithmic scale of delays. The scale is then no
+// longer chosen automatically.
 func (v *plotView) toggleLog() { v.log, v.chosen = !v.log, true }
 
-// A curve hugs the left edge of a linear scale where all but a few successes are within so
-// small a part of it, and does not any more where they take so large a part. Between the
-// two the scale stays as it is.
+// A curve hugs the left edge of a linear scale if all successes except a few lie within the part
+// hugs of the axis. It no longer does if they take more than the part frees. Between the two the
+// scale stays unchanged.
 const (
 	few         = 0.05
 	hugs, frees = 1.0 / 12, 1.0 / 4
 )
 
-// chooseScale makes the scale logarithmic where the curves would hug the left edge of a
-// linear one, unless a person has chosen one or looks at a part.
+// chooseScale chooses a logarithmic scale if the curves would hug the left edge of a linear one.
+// It does nothing if the user has chosen a scale, has zoomed in or uses the cursor.
 func (v *plotView) chooseScale() {
 	if v.chosen || v.zoomed || v.cursor.on {
 		return
@@ -293,8 +292,8 @@ func (v *plotView) chooseScale() {
 	}
 }
 
-// leading returns the curve that the cursor follows: the first that was observed, or
-// else the first that there is.
+// leading returns the curve that the cursor follows: the first observed one, or else the first
+// visible one.
 func (v *plotView) leading() *plot.Curve {
 	for _, r := range []plot.Role{plot.Observed, plot.Calculated, plot.Mean, plot.CalculatedMean, plot.Earlier} {
 		for i := range v.series {
@@ -306,15 +305,15 @@ func (v *plotView) leading() *plot.Curve {
 	return nil
 }
 
-// read returns the curve that the cursor follows, and the delay that it is at.
+// read returns the curve that the cursor follows, and the delay at the cursor.
 func (v *plotView) read() (*plot.Curve, time.Duration, bool) {
 	c := v.leading()
 	t, ok := v.cursorDelay()
 	return c, t, ok && c != nil
 }
 
-// cursorDelay returns the delay that the cursor is at. It is false without a cursor,
-// and where the share that it is to be at is not reached.
+// cursorDelay returns the delay at the cursor. It returns false without a cursor, and if the
+// curve does not reach the cursor's share.
 func (v *plotView) cursorDelay() (time.Duration, bool) {
 	if !v.cursor.on || v.cursor.p == 0 {
 		return v.cursor.at, v.cursor.on
@@ -326,8 +325,8 @@ func (v *plotView) cursorDelay() (time.Duration, bool) {
 	return c.Reaches(v.cursor.p)
 }
 
-// cursorBy moves the cursor by so many cells of the screen, and at least to the next
-// edge; the part that is seen moves with it.
+// cursorBy moves the cursor by this many cells of the screen, and at least to the next edge of a
+// bin. The visible part follows.
 func (v *plotView) cursorBy(cells int) {
 	a := v.axis()
 	from, ok := v.cursorDelay()
@@ -348,14 +347,14 @@ func (v *plotView) cursorBy(cells int) {
 	v.follow()
 }
 
-// cursorAt moves the cursor to a position on the axis, or the edge next to it.
+// cursorAt moves the cursor to the edge of a bin nearest to a position on the axis.
 func (v *plotView) cursorAt(x float64) {
 	a := v.axis()
 	v.cursor = cursor{on: true, at: v.snap(a.Delay(max(0, min(1, x))))}
 }
 
-// snap returns the edge of a bin of the curve that the cursor follows that is next to a
-// delay, and can be seen when nothing is zoomed: figures are exact there.
+// snap returns the edge of a bin nearest to a delay, for the curve that the cursor follows.
+// Figures are exact at edges. The edge is visible if nothing is zoomed.
 func (v *plotView) snap(t time.Duration) time.Duration {
 	a := v.full()
 	t = max(a.From, min(a.To, t))
@@ -367,13 +366,13 @@ func (v *plotView) snap(t time.Duration) time.Duration {
 	return min(max((t+c.Width/2)/c.Width, first), last) * c.Width
 }
 
-// follow has the cursor be seen where only a part of the delays is.
+// follow keeps the cursor in the visible part.
 func (v *plotView) follow() {
 	t, ok := v.cursorDelay()
 	if !ok || !v.zoomed {
 		return
 	}
-	const room = 0.1 // between the cursor and the end
+	const room = 0.1 // between the cursor and the edge of the visible part
 	switch x := v.axis().Position(t); {
 	case math.IsInf(x, -1):
 	case x < 0:
@@ -383,8 +382,8 @@ func (v *plotView) follow() {
 	}
 }
 
-// cursorTo moves the cursor to where the observed curve reaches a share p, and leaves
-// it there in the windows to come.
+// cursorTo moves the cursor to where the observed curve reaches a share p. The cursor stays at
+// this share in later windows.
 func (v *plotView) cursorTo(p float64) {
 	if p > 0 && p <= 1 {
 		v.cursor = cursor{on: true, p: p}
@@ -392,7 +391,8 @@ func (v *plotView) cursorTo(p float64) {
 	}
 }
 
-// cursorQuantile moves the cursor by so many round shares; from none to a half.
+// cursorQuantile moves the cursor by this many round shares. Without a current one it moves to a
+// half.
 func (v *plotView) cursorQuantile(steps int) {
 	all := roundShares()
 	at := v.roundShare()
@@ -406,13 +406,12 @@ func (v *plotView) cursorQuantile(steps int) {
 
 func (v *plotView) cursorOff() { v.cursor = cursor{} }
 
-// roundShares returns the probabilities that the cursor stops at.
+// roundShares returns the probabilities at which the cursor stops.
 func roundShares() []float64 {
 	return []float64{0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999}
 }
 
-// roundShare returns the greatest round share that is surely reached at the cursor;
-// 0 where there is none.
+// roundShare returns the greatest round share that is certainly reached at the cursor, or 0.
 func (v *plotView) roundShare() float64 {
 	reached := v.cursor.p
 	if reached == 0 {
@@ -464,8 +463,7 @@ func (v *plotView) drag(action tview.MouseAction, x int) (bool, tview.Primitive)
 	return true, v
 }
 
-// mouse does what the mouse says at a column of the screen, and tells whether that is
-// anything.
+// mouse handles a mouse action at a column of the screen, and reports whether it did anything.
 func (v *plotView) mouse(action tview.MouseAction, x int) bool {
 	const factor, step = 1.25, 0.1
 	g := v.layout()

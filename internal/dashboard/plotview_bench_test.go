@@ -13,13 +13,13 @@ import (
 	"github.com/beamscope/beamscope/internal/tui"
 )
 
-// A wide plot is one of six on a terminal of 200 columns and 60 rows.
+// Size of one of six plots on a terminal of 200 columns and 60 rows.
 const (
 	wideWidth, wideHeight = 66, 29
 	manyBins              = 1000
 )
 
-// busy is a probe of so many bins as there may be, with everything there is to draw.
+// busy returns a probe with the largest number of bins and everything that a plot can draw.
 func busy(t testing.TB) plot.Series {
 	t.Helper()
 	g, err := dq.NewGrid(50*time.Microsecond, manyBins)

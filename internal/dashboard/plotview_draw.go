@@ -8,13 +8,12 @@ import (
 	"github.com/gdamore/tcell/v2"
 	"github.com/rivo/uniseg"
 
-	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/braille"
 	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/plot"
 )
 
-// An xScale says at which dot of so many columns a delay is.
+// An xScale maps delays to dots in a number of columns.
 type xScale struct {
 	axis    plot.Axis
 	columns int
@@ -29,8 +28,7 @@ func (s xScale) delay(dot float64) time.Duration {
 	return s.axis.Delay((dot - 0.5) / float64(max(1, s.columns*braille.CellWidth-1)))
 }
 
-// A yScale says at which dot of so many rows a probability is. Both of its ends are
-// seen.
+// A yScale maps probabilities to dots in a number of rows. Both ends of the range are visible.
 type yScale struct {
 	low, high float64
 	rows      int
@@ -40,7 +38,7 @@ func (s yScale) dot(p float64) float64 {
 	return 0.5 + (s.high-p)/(s.high-s.low)*float64(s.rows*braille.CellHeight-1)
 }
 
-// A chart is what the curves of a plot are drawn with.
+// A chart contains what is needed to draw the curves of a plot.
 type chart struct {
 	*braille.Canvas
 	x     xScale
@@ -48,7 +46,7 @@ type chart struct {
 	edges *edgeDots
 }
 
-// A drawnAs is what a place for the legend depends on besides the curves.
+// A drawnAs contains everything except the curves that affects the place of the legend.
 type drawnAs struct {
 	width, height, entries int
 	cursor                 cursor
@@ -62,7 +60,7 @@ func (v *plotView) Draw(screen tcell.Screen) {
 	_, _, width, height := v.GetInnerRect()
 	as := drawnAs{width, height, len(v.legend), v.cursor, v.log, v.zoomed, v.window, v.low, v.high}
 	if as != v.lastDrawn {
-		v.lastDrawn, v.legendWas, v.crowded = as, area{}, false // it stays where it was only while nothing else moves
+		v.lastDrawn, v.legendWas, v.crowded = as, area{}, false // the legend stays in place only while nothing else changes
 	}
 	if placed := v.draw(screen); !placed && !v.crowded {
 		v.crowded = true
@@ -70,7 +68,7 @@ func (v *plotView) Draw(screen tcell.Screen) {
 	}
 }
 
-// draw draws all, and tells whether there was a place for the legend.
+// draw draws everything, and reports whether the legend had a place.
 func (v *plotView) draw(screen tcell.Screen) (placed bool) {
 	v.drawBox(screen)
 	v.drawTitle(screen, v.plotFacts())
@@ -90,8 +88,8 @@ func (v *plotView) draw(screen tcell.Screen) (placed bool) {
 	return v.drawWords(screen, g, c)
 }
 
-// drawBox clears the view and draws its border: as [tview.Box] does, which makes a
-// string for each cell.
+// drawBox clears the view and draws its border. It replaces [tview.Box]'s method, which allocates
+// a string for each cell.
 func (v *plotView) drawBox(screen tcell.Screen) {
 	x, y, width, height := v.GetRect()
 	for row := range height {
@@ -123,9 +121,9 @@ func (v *plotView) drawBox(screen tcell.Screen) {
 	screen.Put(right, bottom, line(5), style)
 }
 
-// drawTitle writes the title onto the border, and behind it what else has to be known.
+// drawTitle writes the title into the border, followed by the facts.
 func (v *plotView) drawTitle(screen tcell.Screen, facts []words) {
-	const least = 3 // columns
+	const least = 3 // columns for the title
 	x, y, width, height := v.GetRect()
 	end := x + width - 2
 	x += 2
@@ -146,8 +144,8 @@ func (v *plotView) drawTitle(screen tcell.Screen, facts []words) {
 	piece(" ", tcell.StyleDefault)
 }
 
-// plotFacts returns what has to be known of a plot: the facts about the series, that the window
-// has no groups, and that the scale is logarithmic.
+// plotFacts returns the facts about a plot: those about the series, that the window has no
+// groups, and that the scale is logarithmic.
 func (v *plotView) plotFacts() []words {
 	facts := slices.Clip(v.facts)
 	if v.ungrouped {
@@ -159,8 +157,8 @@ func (v *plotView) plotFacts() []words {
 	return facts
 }
 
-// factsWidth is how many columns facts take behind the title, with a space behind them; but
-// not more than half of the view.
+// factsWidth returns the number of columns that the facts need after the title, with a space at
+// the end. It is at most half the width of the view.
 func (v *plotView) factsWidth(facts []words) int {
 	_, _, width, _ := v.GetRect()
 	n := 1
@@ -170,8 +168,7 @@ func (v *plotView) factsWidth(facts []words) int {
 	return min(n, width/2)
 }
 
-// drawCurves draws everything that consists of dots; what matters most comes last, on
-// top.
+// drawCurves draws everything that consists of dots. The most important curves come last, on top.
 func (v *plotView) drawCurves(c chart) {
 	if t, ok := v.cursorDelay(); ok {
 		c.upright(t, 0, 1, tcell.StyleDefault, braille.Dash{1, 1})
@@ -207,14 +204,15 @@ func (v *plotView) stroke(i int, r plot.Role) stroke {
 	return v.theme.roleStroke(r)
 }
 
-// upright draws a line at a delay.
+// upright draws a vertical line at a delay.
 func (c chart) upright(t time.Duration, from, to float64, style tcell.Style, dash braille.Dash) {
 	pen := c.Pen(style, dash)
 	pen.MoveTo(c.x.dot(t), c.y.dot(from))
 	pen.LineTo(c.x.dot(t), c.y.dot(to))
 }
 
-// curve draws a curve, and if so wished its bounds where they can be told from it.
+// curve draws a curve. If bounds is set, it also draws the curve's bounds where they differ
+// visibly from it.
 func (c chart) curve(f *plot.Curve, s stroke, bounds bool) {
 	for _, bound := range [2][]float64{f.Lo, f.Hi} {
 		if bound == nil || !bounds {
@@ -233,9 +231,9 @@ func (c chart) curve(f *plot.Curve, s stroke, bounds bool) {
 	c.trace(f, f.Y, func(x, y, _ float64) { pen.LineTo(x, y) })
 }
 
-// trace calls to for the points of a function at the edges of a curve, and with where
-// the curve itself is: from one end of the axis to the other. Of the points in one
-// column of dots it takes the first and the last, as the function only rises.
+// trace calls to for points of a function at the edges of bins, from one end of the axis to the
+// other, together with the curve's own value there. If several points share a column of dots, it
+// uses only the first and the last, because the function never falls.
 func (c chart) trace(f *plot.Curve, values []float64, to func(x, y, middle float64)) {
 	end := func(t time.Duration) {
 		to(c.x.dot(t), c.y.dot(at(values, f.Width, t)), c.y.dot(at(f.Y, f.Width, t)))
@@ -254,8 +252,8 @@ func (c chart) trace(f *plot.Curve, values []float64, to func(x, y, middle float
 	end(axis.To)
 }
 
-// EdgeDots are the dots at which the edges of bins are. They are found anew when the
-// scale changes, or the width of the bins.
+// EdgeDots are the dots of the edges of bins. They are recomputed when the scale or the width of
+// the bins changes.
 type edgeDots struct {
 	x     xScale
 	width time.Duration
@@ -273,7 +271,7 @@ func (e *edgeDots) find(x xScale, width time.Duration, n int) []float64 {
 	return e.dots
 }
 
-// at returns the value of a function, known at edges, on the line between two of them.
+// at interpolates a function that is known at the edges of bins.
 func at(values []float64, width, t time.Duration) float64 {
 	k := int(t / width)
 	if k >= len(values)-1 {
@@ -283,7 +281,7 @@ func at(values []float64, width, t time.Duration) float64 {
 	return values[k] + share*(values[k+1]-values[k])
 }
 
-// drawStairs draws a requirement: where it is missed solid, and twice as thick.
+// drawStairs draws a requirement. Parts that are missed are solid and twice as thick.
 func (v *plotView) drawStairs(c chart, stairs []plot.Stretch) {
 	before := 0.0
 	for _, s := range stairs {
@@ -309,7 +307,7 @@ func (v *plotView) hatch(c chart, i int) {
 		return
 	}
 	for _, s := range v.stairs[i] {
-		if !s.Missed || s.From >= v.series[i].DMax { // there the bracket says what is missing
+		if !s.Missed || s.From >= v.series[i].DMax { // after dMax the bracket shows what is missing
 			continue
 		}
 		from := max(0, int(c.x.dot(s.From)))
@@ -324,7 +322,7 @@ func (v *plotView) hatch(c chart, i int) {
 	}
 }
 
-// failing returns the share that fails of a single series, where it is to be shown.
+// failing returns a single series whose share of failures is to be shown.
 func (v *plotView) failing() (*plot.Series, bool) {
 	if len(v.series) != 1 || !v.visible(plot.Observed) {
 		return nil, false
@@ -333,7 +331,7 @@ func (v *plotView) failing() (*plot.Series, bool) {
 	return s, s.HasFailed && s.Failed > 0
 }
 
-// failedStyle returns how the share that fails looks: bad where it is too large.
+// failedStyle returns the style of the failing share: bad if the share is too large.
 func (v *plotView) failedStyle(s *plot.Series) tcell.Style {
 	if s.Judged && 1-s.Failed < s.MinSuccess {
 		return v.theme.Style(bad)
@@ -341,7 +339,7 @@ func (v *plotView) failedStyle(s *plot.Series) tcell.Style {
 	return tcell.StyleDefault
 }
 
-// drawFailed draws a bracket behind dMax, between the curve and 1.
+// drawFailed draws a bracket after dMax, between the curve and 1.
 func (v *plotView) drawFailed(c chart) {
 	s, ok := v.failing()
 	if !ok {
@@ -390,8 +388,8 @@ func (v *plotView) drawAxes(screen tcell.Screen, g layout, c chart) {
 	}
 }
 
-// drawCursorLabel writes the delay that the cursor is at into the row of the labels,
-// and returns which columns of the plot it takes, and one on either side.
+// drawCursorLabel writes the delay at the cursor into the row of the labels. It returns the
+// columns of the plot that the label takes, with one more on either side.
 func (v *plotView) drawCursorLabel(screen tcell.Screen, g layout, c chart, row int) area {
 	t, ok := v.cursorDelay()
 	column := int(math.Floor(c.x.dot(t) / braille.CellWidth))
@@ -405,7 +403,7 @@ func (v *plotView) drawCursorLabel(screen tcell.Screen, g layout, c chart, row i
 	return area{from - 1, 0, width + 2, 1}
 }
 
-// drawReadout writes what the curves are at the cursor below the axis.
+// drawReadout writes the values of the curves at the cursor below the axis.
 func (v *plotView) drawReadout(screen tcell.Screen, g layout) {
 	if g.readout == 0 {
 		return
@@ -415,8 +413,8 @@ func (v *plotView) drawReadout(screen tcell.Screen, g layout) {
 	}
 }
 
-// drawWords writes what is said within the plot, each where it hides least, and tells whether
-// there was a place for the legend.
+// drawWords writes the words within the plot, each where it hides least. It reports whether the
+// legend had a place.
 func (v *plotView) drawWords(screen tcell.Screen, g layout, c chart) (placed bool) {
 	w := writer{v, screen, g}
 	if !v.drawn(plot.Observed) && v.visible(plot.Observed) {
@@ -438,9 +436,9 @@ type writer struct {
 	layout layout
 }
 
-// hides returns how much an area of the plot would hide of what is there.
+// hides returns a measure of what an area of the plot would hide.
 func (w writer) hides(a area) int {
-	const word = 100 // is worse than anything
+	const word = 100 // hiding a word is worse than anything else
 	n := 0
 	for y := a.y; y < a.y+a.height; y++ {
 		for x := a.x; x < a.x+a.width; x++ {
@@ -455,13 +453,13 @@ func (w writer) hides(a area) int {
 	return n
 }
 
-// write writes a line at a cell of the plot.
+// write writes a line of text at a cell of the plot.
 func (w writer) write(x, y int, text string, style tcell.Style) {
 	n := put(w.screen, w.layout.x+x, w.layout.y+y, w.layout.width-x, text, style)
 	w.taken = append(w.taken, area{x, y, n, 1})
 }
 
-// nothing says in the middle that there is no observed curve.
+// nothing explains in the middle of the plot why there is no observed curve.
 func (w writer) nothing() {
 	text := w.plotView.nothing()
 	width := min(w.layout.width, uniseg.StringWidth(text))
@@ -473,8 +471,8 @@ func (w writer) nothing() {
 	w.write(at.x, w.leastHidden(at, 1), text, style)
 }
 
-// leastHidden returns the row in which an area hides least: its own, or the next in a
-// direction.
+// leastHidden returns the row in which an area hides least. It tries the area's own row and the
+// next few in a direction.
 func (w writer) leastHidden(a area, direction int) int {
 	const tries = 4
 	best, hidden := a.y, math.MaxInt
@@ -490,7 +488,7 @@ func (w writer) leastHidden(a area, direction int) int {
 	return best
 }
 
-// numbers writes the numbers of probes onto their curves, each at another height.
+// numbers writes the numbers of probes onto their curves, each at a different height.
 func (w writer) numbers(c chart) {
 	if len(w.series) < 2 || !w.visible(plot.Observed) {
 		return
@@ -509,7 +507,7 @@ func (w writer) numbers(c chart) {
 	}
 }
 
-// dMax writes what dMax is beside its line, from below.
+// dMax writes the values of dMax beside their lines, at the bottom.
 func (w writer) dMax(c chart) {
 	seen := time.Duration(0)
 	for i := range w.series {
@@ -522,35 +520,20 @@ func (w writer) dMax(c chart) {
 	}
 }
 
-// failing writes the share that fails below its bracket.
+// failing writes the failing share below its bracket.
 func (w writer) failing(c chart) {
 	s, ok := w.plotView.failing()
 	if !ok {
 		return
 	}
 	row := int(c.y.dot(1-s.Failed))/braille.CellHeight + 1
-	if !w.beside(c, s.DMax, row, 1, howFailed(s)+" "+percent(s.Failed), w.failedStyle(s)) {
+	if !w.beside(c, s.DMax, row, 1, s.HowFailed()+" "+percent(s.Failed), w.failedStyle(s)) {
 		w.beside(c, s.DMax, row, 1, percent(s.Failed), w.failedStyle(s))
 	}
 }
 
-// howFailed says how those ended that did not succeed.
-func howFailed(s *plot.Series) string {
-	switch {
-	case s.SlowerOnly():
-		return "slower"
-	case s.Fitted && s.TimedOut > 0:
-		return "failure+slower"
-	case dq.AtLeast(s.TimedOut, s.Failed):
-		return "timeout"
-	case s.TimedOut == 0:
-		return "failure"
-	}
-	return "failure+timeout"
-}
-
-// beside writes words to the left of a delay, in a row or the next ones in a direction,
-// and tells whether there is room.
+// beside writes words to the left of a delay, in the given row or one of the next in a direction.
+// It reports whether there is room.
 func (w writer) beside(c chart, t time.Duration, row, direction int, text string, style tcell.Style) bool {
 	width := uniseg.StringWidth(text)
 	x := int(math.Floor(c.x.dot(t)/braille.CellWidth)) - width
@@ -562,8 +545,8 @@ func (w writer) beside(c chart, t time.Duration, row, direction int, text string
 	return true
 }
 
-// legend writes the legend, among the curves or above, and tells whether there was a place
-// for it where it was to be.
+// legend writes the legend, among the curves or above them. It returns false if it found no place
+// among the curves.
 func (w writer) legend(c chart) (placed bool) {
 	switch {
 	case w.layout.legendRow:
@@ -581,8 +564,8 @@ func (w writer) legendAbove() {
 	}
 }
 
-// legendWithin writes the legend among the curves: where it was before, or into a corner that
-// is free, or else wherever it hides least. It tells whether there is such a place.
+// legendWithin writes the legend among the curves: in its previous place, in a free corner, or
+// else wherever it hides least. It reports whether there is such a place.
 func (w writer) legendWithin(c chart) (placed bool) {
 	width, height := w.legendSize()
 	w.drawSteps(c)
@@ -618,13 +601,13 @@ func (w writer) drawSteps(c chart) {
 	}
 }
 
-// mayHide is which part of the legend's area may hide something: an eighth. What is in the
-// columns beside it counts half.
+// mayHide limits how much the legend may hide: an eighth of its area. Hidden cells count fully,
+// and dots in the columns beside the legend count half.
 const mayHide = 8
 
-// best returns the place where the legend hides least and has least beside it. It is false where
-// it would hide more cells than so many everywhere, or a part of a QTA, or be beside one that
-// ends there.
+// best returns the place where the legend hides least and has least beside it. It skips places
+// that cover or touch a line of a QTA. It returns false if the legend would hide more than most
+// in every place.
 func (w writer) best(places []area, most int) (best area, ok bool) {
 	least := math.MaxInt
 	whole := area{0, 0, w.layout.width, w.layout.height}
@@ -641,7 +624,8 @@ func (w writer) best(places []area, most int) (best area, ok bool) {
 	return best, ok
 }
 
-// besideQTA tells whether there is a part of a requirement in an area, or one column beside it.
+// besideQTA reports whether an area, or one of the columns beside it, contains part of a
+// requirement.
 func (w writer) besideQTA(a area) bool {
 	for y := a.y; y < a.y+a.height; y++ {
 		for x := a.x - 1; x <= a.x+a.width; x++ {
@@ -653,7 +637,7 @@ func (w writer) besideQTA(a area) bool {
 	return false
 }
 
-// everywhere returns areas of a size all over the plot.
+// everywhere returns areas of this size all over the plot.
 func (w writer) everywhere(width, height int) []area {
 	var all []area
 	for y := 0; y+height <= w.layout.height; y++ {
@@ -664,9 +648,9 @@ func (w writer) everywhere(width, height int) []area {
 	return all
 }
 
-// corners returns the areas of a size in the corners, the lower right one first. They
-// leave room for what is written in the lowest row, and for the line of dMax.
-// Last come places beside the lower right corner.
+// corners returns the areas of this size in the corners, the lower right one first. They leave
+// room for the text in the lowest row, and for the line of dMax. The last ones are beside the
+// lower right corner.
 func (w writer) corners(c chart, width, height int) []area {
 	const beside = 14
 	end := w.layout.width
@@ -680,7 +664,7 @@ func (w writer) corners(c chart, width, height int) []area {
 	return []area{at(right, bottom), at(1, 0), at(right, 1), at(1, bottom), at(right-beside, bottom+1), at(right-beside, bottom)}
 }
 
-// draw writes an entry of the legend, and returns how many columns it took.
+// draw writes an entry of the legend, and returns the number of columns it took.
 func (e *entry) draw(screen tcell.Screen, x, y int) int {
 	start := x
 	x += put(screen, x, y, len(e.mark), e.mark, e.line.style.Bold(true))

@@ -12,31 +12,32 @@ import (
 // An area is a rectangle of cells.
 type area struct{ x, y, width, height int }
 
-// overlap returns how many cells two areas share.
+// overlap returns the number of cells that two areas share.
 func (a area) overlap(b area) int {
 	width := min(a.x+a.width, b.x+b.width) - max(a.x, b.x)
 	height := min(a.y+a.height, b.y+b.height) - max(a.y, b.y)
 	return max(0, width) * max(0, height)
 }
 
-// A layout says where things are on the screen: the area is that of the curves.
+// A layout describes where the parts of a plot are on the screen. The embedded area is that of
+// the curves.
 type layout struct {
 	area
-	inner     area // of everything within the border
-	gutter    int  // columns of the axis on the left, 0 without axes
-	axisLine  bool // below
-	legendRow bool // above
-	readout   int  // rows at the bottom
+	inner     area // everything within the border
+	gutter    int  // columns of the left axis, 0 without axes
+	axisLine  bool // below the curves
+	legendRow bool // above the curves
+	readout   int  // rows of the readout at the bottom
 }
 
-// The sizes from which on there is room for things.
+// The least sizes at which the parts of a plot are shown.
 const (
 	axesWidth, axesHeight = 20, 5
-	lineHeight            = 9  // for the line of the axis below
+	lineHeight            = 9  // for the line of the lower axis
 	readoutHeight         = 10 // for the readout
-	legendHeight          = 8  // for the legend above
+	legendHeight          = 8  // for a legend above the curves
 
-	boundsWidth, boundsHeight = 30, 8 // of the curves, for their bounds
+	boundsWidth, boundsHeight = 30, 8 // size of the area of the curves, for their bounds
 )
 
 // legendGap is the number of columns between entries of the legend in a row.
@@ -66,7 +67,8 @@ func (v *plotView) layout() layout {
 	return g
 }
 
-// legendAbove tells whether the legend needs a line of its own, and has a use for it.
+// legendAbove reports whether the legend goes into a row above the curves. That is so if it has
+// no room among them and fits into one row.
 func (v *plotView) legendAbove(a area) bool {
 	if a.height < legendHeight || len(v.legend) == 0 || !v.crowded && v.legendFits(a) {
 		return false
@@ -79,7 +81,7 @@ func (v *plotView) legendAbove(a area) bool {
 	return width-legendGap <= a.width-gutter
 }
 
-// legendFits tells whether there may be room for the legend among the curves.
+// legendFits reports whether the legend may fit among the curves.
 func (v *plotView) legendFits(a area) bool {
 	width, height := v.legendSize()
 	return width <= a.width*3/4 && height <= a.height*2/3
@@ -92,8 +94,7 @@ func (v *plotView) legendSize() (width, height int) {
 	return width, len(v.legend)
 }
 
-// wrapped returns the readout in lines of at most so many columns, and not more lines
-// than that.
+// wrapped returns the readout in at most most lines of at most this many columns.
 func (v *plotView) wrapped(columns, most int) []string {
 	const gap = "  "
 	var lines []string
@@ -115,13 +116,13 @@ func (v *plotView) wrapped(columns, most int) []string {
 	return lines[:min(most, len(lines))]
 }
 
-// A shareMark is a probability at which the axis on the left is labelled.
+// A shareMark is a labelled probability on the left axis.
 type shareMark struct {
 	p     float64
 	label string
 }
 
-// ShareMarks are those of an axis. They are found anew when it changes.
+// ShareMarks are the marks of an axis. They are recomputed when the axis changes.
 type shareMarks struct {
 	low, high float64
 	height    int
@@ -129,7 +130,7 @@ type shareMarks struct {
 	width     int // of the widest label
 }
 
-// find returns the marks of an axis of so many rows.
+// find returns the marks of an axis with this many rows.
 func (m *shareMarks) find(low, high float64, height int) *shareMarks {
 	if m.low == low && m.high == high && m.height == height {
 		return m
@@ -137,7 +138,7 @@ func (m *shareMarks) find(low, high float64, height int) *shareMarks {
 	*m = shareMarks{low: low, high: high, height: height, marks: m.marks[:0]}
 	step := shareStep(high-low, max(1, (height-1)/2))
 	for k := math.Ceil(low/step - 1e-9); k*step <= high+1e-9; k++ {
-		p := math.Abs(math.Round(k*step*1e9) / 1e9) // there is no -0
+		p := math.Abs(math.Round(k*step*1e9) / 1e9) // avoids -0
 		label := strconv.FormatFloat(p, 'f', -1, 64)
 		m.marks = append(m.marks, shareMark{p, label})
 		m.width = max(m.width, len(label))
@@ -160,14 +161,14 @@ func shareStep(span float64, n int) float64 {
 	return step
 }
 
-// A delayMark is a delay at which the axis below is labelled, from a column on.
+// A delayMark is a labelled delay on the lower axis.
 type delayMark struct {
 	plot.Tick
 	column int // of the tick
-	from   int // of its label
+	from   int // first column of its label
 }
 
-// DelayMarks are those of an axis. They are found anew when it changes.
+// DelayMarks are the marks of an axis. They are recomputed when the axis changes.
 type delayMarks struct {
 	axis    plot.Axis
 	columns int
@@ -175,8 +176,8 @@ type delayMarks struct {
 	marks   []delayMark
 }
 
-// find returns the marks of an axis of so many columns, with room for labels also
-// below the gutter on its left.
+// find returns the marks of an axis with this many columns. Labels may extend below the gutter on
+// its left.
 func (m *delayMarks) find(axis plot.Axis, columns, gutter int) []delayMark {
 	if m.axis == axis && m.columns == columns && m.gutter == gutter {
 		return m.marks
@@ -194,7 +195,7 @@ func (m *delayMarks) find(axis plot.Axis, columns, gutter int) []delayMark {
 	}
 }
 
-// place places labels below their ticks, and tells whether there is room for all.
+// place places labels below their ticks, and reports whether all fit.
 func (m *delayMarks) place(ticks []plot.Tick) bool {
 	const gap = 2
 	free := -m.gutter

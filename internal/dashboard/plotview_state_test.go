@@ -21,7 +21,8 @@ import (
 
 const ms = time.Millisecond
 
-// simple is a probe of 10 instances in bins of 10 ms: 2, 4, 0 and 3, and a timeout.
+// simple returns a probe of 10 instances in bins of 10 ms: 2, 4, 0 and 3 instances, and one
+// timeout.
 func simple(t testing.TB, q *dq.QTA) plot.Series {
 	t.Helper()
 	return made(t, q, 10*ms, 1, 2, 4, 0, 3)
@@ -54,7 +55,7 @@ func observedAs(width time.Duration, timeouts uint64, counts []uint64) (*scope.P
 	return p, err
 }
 
-// view shows series on 66 columns and 20 rows.
+// view returns a plot of series with 66 columns and 20 rows.
 func view(series ...plot.Series) *plotView {
 	v := newPlotView(&theme{tui.NewTheme(256)})
 	v.SetRect(0, 0, 66, 20)
@@ -100,7 +101,7 @@ func TestZoom(t *testing.T) {
 	}
 }
 
-// What is zoomed in on stays while windows come in, as far as there is such a thing.
+// The zoomed part stays while windows arrive, as far as it exists.
 func TestZoomStays(t *testing.T) {
 	v := view(simple(t, nil))
 	v.zoom(2)
@@ -140,8 +141,7 @@ func TestZoomProbability(t *testing.T) {
 	}
 }
 
-// On a logarithmic scale there is no 0, and the axis begins a little before there is anything
-// to see.
+// A logarithmic scale has no 0, so the axis begins a little before the first visible point.
 func TestLog(t *testing.T) {
 	for name, tt := range map[string]struct {
 		series plot.Series
@@ -164,11 +164,11 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// A plot whose curve would hug the left edge has a logarithmic scale, and one that does not a
-// linear one. It does not change its mind where a curve is between the two, nor where a
-// person has chosen.
+// A plot has a logarithmic scale if its curve would hug the left edge, and a linear one if it
+// clearly would not. Between the two limits, and after the user has chosen a scale, it does not
+// change.
 func TestScaleIsChosen(t *testing.T) {
-	// slow is a series of 100 bins of which all instances end in the last of so many.
+	// slow returns a series of 100 bins whose instances all end in the given bin.
 	slow := func(bins int) []plot.Series {
 		counts := make([]uint64, 100)
 		counts[bins-1] = 50
@@ -181,13 +181,13 @@ func TestScaleIsChosen(t *testing.T) {
 	}{{50, false}, {20, false}, {10, false}, {8, true}, {10, true}, {24, true}, {26, false}, {10, false}, {1, true}, {100, false}} {
 		v.show("a", slow(step.bins))
 		if v.axis().Log != step.log {
-			t.Errorf("where all end within %d %% of the scale, it is logarithmic: %v, want %v", step.bins, v.axis().Log, step.log)
+			t.Errorf("all end within %d %% of the scale: logarithmic %v, want %v", step.bins, v.axis().Log, step.log)
 		}
 	}
 	v.show("a", slow(2))
 	v.show("b", slow(20))
 	if v.axis().Log {
-		t.Error("another probe has the scale of the one before")
+		t.Error("a plot of another probe keeps the logarithmic scale")
 	}
 	v.show("b", slow(2))
 	v.show("b", []plot.Series{made(t, nil, ms, 0, make([]uint64, 100)...)})
@@ -198,13 +198,13 @@ func TestScaleIsChosen(t *testing.T) {
 	v.toggleLog()
 	v.show("a", slow(1))
 	if v.axis().Log {
-		t.Error("it is not the scale that was chosen")
+		t.Error("the chosen scale was not kept")
 	}
 	v = view(slow(50)[0])
 	v.cursorAt(0.5)
 	v.show("a", slow(1))
 	if v.axis().Log {
-		t.Error("the scale changes below the cursor")
+		t.Error("the scale changes while the cursor is on")
 	}
 }
 
@@ -220,14 +220,14 @@ func TestCursor(t *testing.T) {
 		t.Error("there is a cursor from the beginning")
 	}
 	v.cursorQuantile(1)
-	at(20 * ms) // of a half
+	at(20 * ms) // median
 	v.cursorQuantile(1)
-	at(40 * ms) // of three quarters
+	at(40 * ms) // third quartile
 	v.cursorQuantile(1)
-	at(40 * ms) // of 0.9
+	at(40 * ms) // quantile 0.9
 	v.cursorQuantile(1)
 	if got, ok := v.cursorDelay(); ok {
-		t.Errorf("0.95 is never reached, and the cursor is at %v", got)
+		t.Errorf("0.95 is never reached, but the cursor is at %v", got)
 	}
 	if diff := cmp.Diff([]string{"95% within  observed never  calculated never"}, v.readout()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -237,7 +237,7 @@ func TestCursor(t *testing.T) {
 
 	v.cursorTo(0.5)
 	v.show("p", []plot.Series{made(t, nil, 10*ms, 0, 0, 0, 0, 1)})
-	at(40 * ms) // follows
+	at(40 * ms) // the cursor follows its quantile
 
 	v.cursorAt(0.5)
 	half, _ := v.cursorDelay()
@@ -257,8 +257,8 @@ func TestCursor(t *testing.T) {
 	}
 }
 
-// The cursor stops at edges of bins, where figures are exact, also where many of them
-// are in one cell or one is in many; and what is seen follows it.
+// The cursor stops at edges of bins, because figures are exact there. This holds both for many
+// edges in one cell and for bins wider than a cell. The visible part follows the cursor.
 func TestCursorSnaps(t *testing.T) {
 	v := view(simple(t, nil))
 	v.cursorAt(0.33)
@@ -276,12 +276,12 @@ func TestCursorSnaps(t *testing.T) {
 	v.look(5*ms, 35*ms)
 	v.cursorTo(0.9)
 	if a := v.axis(); a.From > 40*ms || a.To < 40*ms || a.To-a.From > 31*ms {
-		t.Errorf("the cursor is at 40 ms, and seen is %+v", a)
+		t.Errorf("the cursor is at 40 ms, and the visible part is %+v", a)
 	}
 	v.look(15*ms, 35*ms)
 	v.cursorBy(-1000)
 	if a := v.axis(); a.From != 0 {
-		t.Errorf("the cursor is at 0, and seen is %+v", a)
+		t.Errorf("the cursor is at 0, and the visible part is %+v", a)
 	}
 	v.toggleLog()
 	v.cursorBy(-1000)
@@ -290,7 +290,8 @@ func TestCursorSnaps(t *testing.T) {
 	}
 }
 
-// A mean is told with its bounds, and the interval in which they let a quantile be.
+// The readout of a mean contains its bounds, and the interval in which a quantile lies according
+// to them.
 func TestReadoutOfMean(t *testing.T) {
 	band := dq.Band{
 		Mean: []float64{0, 0.3, 0.5, 0.6, 0.8}, Lo: []float64{0, 0.2, 0.4, 0.5, 0.7}, Hi: []float64{0, 0.4, 0.6, 0.7, 0.9}}
@@ -315,20 +316,7 @@ func TestReadoutOfMean(t *testing.T) {
 	}
 }
 
-// What failed says in which way, where it was one.
-func TestHowFailed(t *testing.T) {
-	for want, s := range map[string]plot.Series{
-		"timeout":         {Failed: 0.1, TimedOut: 0.1},
-		"failure":         {Failed: 0.1},
-		"failure+timeout": {Failed: 0.1, TimedOut: 0.05},
-	} {
-		if got := howFailed(&s); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
-
-// A slack is at least what is shown, a hazard at most.
+// The shown slack is rounded down, and the shown hazard up.
 func TestMarginsAreRounded(t *testing.T) {
 	m := &dq.Margin{Time: 18256 * time.Microsecond, HasTime: true, Probability: 0.012345}
 	if got := marginOf(&dq.Judgement{Slack: m}); got != "slack 18.2ms, 1.23%" {
@@ -400,6 +388,8 @@ func TestBetween(t *testing.T) {
 		{0, 0, "0.0%"},
 		{1, 1, "100.0%"},
 		{0.932, 0.935, "93.2…93.5%"},
+		{0.93251, 0.93749, "93.2…93.8%"},
+		{0.5, 0.9999999, "50.0…100.0000%"},
 		{0.9511, 0.9512, "95.1%"},
 		{0.5, 0.9999, "50.0…99.99%"},
 		{0.9996, 1, "99.96…100.0%"},
@@ -417,7 +407,7 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// event is the mouse at a place on the screen.
+// mouseEvent returns a mouse event at a position of the screen.
 func mouseEvent(x, y int) *tcell.EventMouse {
 	return tcell.NewEventMouse(x, y, tcell.ButtonNone, tcell.ModNone)
 }
@@ -430,7 +420,7 @@ func TestMouse(t *testing.T) {
 		return handle(action, mouseEvent(x, y), func(tview.Primitive) {})
 	}
 	if consumed, _ := send(tview.MouseLeftDown, 70, 5); consumed {
-		t.Error("a click beside it is consumed")
+		t.Error("a click outside the plot is consumed")
 	}
 	if consumed, capture := send(tview.MouseLeftDown, 30, 5); !consumed || capture != tview.Primitive(v) {
 		t.Errorf("button pressed: consumed %v, captured by %v", consumed, capture)
@@ -454,12 +444,12 @@ func TestMouse(t *testing.T) {
 		t.Errorf("zoomed to %v…%v around %v", a.From, a.To, clicked)
 	}
 	if consumed, _ := send(tview.MouseMove, 30, 5); consumed {
-		t.Error("a mouse that only moves is consumed")
+		t.Error("a move without a button is consumed")
 	}
 	zoomed := v.axis()
 	send(tview.MouseLeftDown, 30, 5)
 	if consumed, capture := send(tview.MouseMove, 27, 90); !consumed || capture != tview.Primitive(v) {
-		t.Error("a mouse that drags is not followed")
+		t.Error("a drag is not followed")
 	}
 	send(tview.MouseLeftUp, 27, 90)
 	by := time.Duration(3 / float64(g.width) * float64(zoomed.To-zoomed.From))
@@ -479,8 +469,8 @@ func TestMouse(t *testing.T) {
 	}
 }
 
-// All of a thousand instances take the same time: the curve rises at once, though it is
-// known at far more edges than there are columns.
+// All of a thousand instances take the same time. The curve rises in one step, although it has
+// far more edges than there are columns.
 func TestStepWithinAColumn(t *testing.T) {
 	counts := make([]uint64, 1000)
 	counts[500] = 1000
@@ -503,8 +493,8 @@ func TestStepWithinAColumn(t *testing.T) {
 	}
 }
 
-// What is drawn five times a second for each plot is no work for the collector.
-func TestLittleGarbage(t *testing.T) {
+// Drawing a plot, which happens five times a second for each, allocates little.
+func TestDrawingAllocatesLittle(t *testing.T) {
 	const most = 30
 	v := view(busy(t))
 	screen := newScreen(t, 66, 20)
@@ -513,7 +503,7 @@ func TestLittleGarbage(t *testing.T) {
 	}
 }
 
-// Text that is too wide ends with an ellipsis, and is not cut within a character.
+// Text that is too wide ends with an ellipsis, and is never cut within a character.
 func TestPut(t *testing.T) {
 	for _, tt := range []struct {
 		text    string
@@ -537,7 +527,7 @@ func TestPut(t *testing.T) {
 	}
 }
 
-// draws has a random view of random probes do random things.
+// draws returns a random view of random probes after random actions.
 func draws(t *rapid.T) *plotView {
 	v := newPlotView(&theme{tui.NewTheme(rapid.SampledFrom([]int{0, 8, 16, 256}).Draw(t, "colours"))})
 	for range rapid.IntRange(0, 4).Draw(t, "steps") {
@@ -577,9 +567,9 @@ func anySeries() *rapid.Generator[plot.Series] {
 	})
 }
 
-// Whatever is shown and done, nothing is drawn outside of the view, there is no figure
-// that is none, and at least something is seen of the axis.
-func TestAnything(t *testing.T) {
+// Whatever a plot shows and however it is used, it draws nothing outside the view and shows no
+// invalid number, and part of the axis stays visible.
+func TestPlotOfAnything(t *testing.T) {
 	const width, height = 76, 34
 	screen := newScreen(t, width, height)
 	rapid.Check(t, func(t *rapid.T) {

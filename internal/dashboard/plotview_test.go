@@ -25,27 +25,27 @@ import (
 
 var update = flag.Bool("update", false, "write what is drawn into the golden files")
 
-// A reel is what was replayed of a recording.
-type reel struct {
+// A replayed contains the frames of a replayed recording.
+type replayed struct {
 	system *scope.System
 	frames []*scope.Frame
 }
 
-func (r *reel) Configured(s *scope.System, _ outcome.Plan) error { r.system = s; return nil }
-func (r *reel) Noticed(outcome.Notice) error                     { return nil }
-func (r *reel) Framed(_ *outcome.Batch, f *scope.Frame) error {
+func (r *replayed) Configured(s *scope.System, _ outcome.Plan) error { r.system = s; return nil }
+func (r *replayed) Noticed(outcome.Notice) error                     { return nil }
+func (r *replayed) Framed(_ *outcome.Batch, f *scope.Frame) error {
 	r.frames = append(r.frames, f.Clone())
 	return nil
 }
 
-// reels are what was replayed already, by name. Nobody changes it.
-var reels sync.Map
+// replayCache caches replayed recordings by name. Nothing modifies its values.
+var replayCache sync.Map
 
 // replay returns one of the recordings that come with the program.
-func replay(t testing.TB, name string) *reel {
+func replay(t testing.TB, name string) *replayed {
 	t.Helper()
-	if r, ok := reels.Load(name); ok {
-		return r.(*reel)
+	if r, ok := replayCache.Load(name); ok {
+		return r.(*replayed)
 	}
 	file, err := os.Open(filepath.Join(program, name+".bsr"))
 	if err != nil {
@@ -56,17 +56,17 @@ func replay(t testing.TB, name string) *reel {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := new(reel)
+	r := new(replayed)
 	if err := (session.Replay{Observers: []scope.Observer{r}}).Play(t.Context(), entries); err != nil {
 		t.Fatal(err)
 	}
-	reels.Store(name, r)
+	replayCache.Store(name, r)
 	return r
 }
 
-// series returns what there is to draw of a probe in a frame, and of an earlier one
-// where it is not negative.
-func (r *reel) series(t testing.TB, frame, earlier int, name string) plot.Series {
+// series returns the series of a probe in a frame, together with that of an earlier frame unless
+// earlier is negative.
+func (r *replayed) series(t testing.TB, frame, earlier int, name string) plot.Series {
 	t.Helper()
 	find := func(n int) *scope.Probe {
 		for i := range r.frames[n].Probes {
@@ -88,7 +88,7 @@ func (r *reel) series(t testing.TB, frame, earlier int, name string) plot.Series
 	return plot.Of(find(frame), r.qta(name), before, label)
 }
 
-func (r *reel) qta(name string) *dq.QTA {
+func (r *replayed) qta(name string) *dq.QTA {
 	for _, p := range r.system.Probes {
 		if p.Spec.Name == name {
 			return p.QTA
@@ -97,7 +97,7 @@ func (r *reel) qta(name string) *dq.QTA {
 	return nil
 }
 
-// newScreen returns a screen of a size and so many colours.
+// newScreen returns a screen with a size and a number of colours.
 func newScreen(t testing.TB, width, height int) tcell.SimulationScreen {
 	t.Helper()
 	screen := tcell.NewSimulationScreen("UTF-8")
@@ -110,7 +110,7 @@ func newScreen(t testing.TB, width, height int) tcell.SimulationScreen {
 	return screen
 }
 
-// A picture is a plot of a size, as it is to look.
+// A picture is the expected look of a plot of some size.
 type picture struct {
 	name          string
 	width, height int
@@ -119,7 +119,7 @@ type picture struct {
 	do            func(*plotView)
 }
 
-// Every picture looks as it did when somebody looked at it and found it good.
+// Every plot looks the same as in its reviewed golden file.
 func TestPictures(t *testing.T) {
 	r := replay(t, "mm1k")
 	const calm, overload, after = 8, 15, 22
@@ -164,21 +164,21 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// lossy is a series of a window with loss.
+// lossy returns the series with loss added to its window.
 func lossy(s plot.Series) plot.Series {
 	s.Lost, s.Caveat = 3, "loss"
 	return s
 }
 
-// unseen is a series of a window without instances, after others that had some.
+// unseen returns the series of a window without instances, after windows that had some.
 func unseen(s plot.Series) plot.Series {
 	s.Curves = slices.DeleteFunc(s.Curves, func(c plot.Curve) bool { return c.Role == plot.Observed || c.Role == plot.Calculated })
 	s.Instances, s.HasFailed, s.Caveat = 0, false, "no instances"
 	return s
 }
 
-// Six plots on a small terminal can be read.
-func TestSix(t *testing.T) {
+// Six plots on a small terminal are legible.
+func TestSixPlots(t *testing.T) {
 	const width, height = 26, 12
 	r := replay(t, "mm1k")
 	screen := newScreen(t, 3*width, 2*height)
@@ -195,7 +195,7 @@ func TestSix(t *testing.T) {
 	tuitest.Golden(t, *update, filepath.Join("testdata", "plotview", "six.txt"), tuitest.Text(screen)+"\n"+tuitest.Styles(screen))
 }
 
-// draw returns what the picture looks like, and below it how each cell looks.
+// draw returns the text of the picture, and below it the style of each cell.
 func (p picture) draw(t *testing.T) string {
 	t.Helper()
 	v := newPlotView(&theme{tui.NewTheme(p.colors)})

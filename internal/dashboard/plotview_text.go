@@ -16,14 +16,14 @@ import (
 	"github.com/beamscope/beamscope/internal/plot"
 )
 
-// Words are a piece of text that looks one way.
+// Words are a piece of text in one style.
 type words struct {
 	text  string
 	style tcell.Style
 }
 
-// put writes text from a cell on, in at most so many columns, and returns how many it
-// took. What does not fit ends with an ellipsis.
+// put writes text from a cell on in at most this many columns, and returns the number it took.
+// Text that does not fit ends with an ellipsis.
 func put(screen tcell.Screen, x, y, columns int, text string, style tcell.Style) int {
 	cut := uniseg.StringWidth(text) > columns
 	if cut {
@@ -45,15 +45,15 @@ func put(screen tcell.Screen, x, y, columns int, text string, style tcell.Style)
 	return used
 }
 
-// cluster returns what comes after the first character of a text, with its marks, and
-// how many columns that takes.
+// cluster returns what follows the first character of a text and its marks, and the width of that
+// character.
 func cluster(text string) (rest string, width int) {
 	_, rest, width, _ = uniseg.FirstGraphemeClusterInString(text, -1)
 	return rest, width
 }
 
-// facts appends what has to be known of the series: how much they are of, and why they
-// cannot be trusted.
+// facts appends what the user must know about the series: the number of instances, and the
+// reasons why they cannot be trusted.
 func (t *theme) facts(to []words, series []plot.Series) []words {
 	if len(series) != 1 {
 		return t.caveats(to, series)
@@ -78,18 +78,25 @@ func (t *theme) caveats(to []words, series []plot.Series) []words {
 		if s.Lost > 0 {
 			to = append(to, words{fmt.Sprintf("%s%d lost", whose, s.Lost), t.Style(doubtful)})
 		}
-		if s.Caveat != "" && s.Instances > 0 {
+		if s.Caveat != "" && s.Instances > 0 && s.Judged { // without a judgement nothing is insufficient
 			to = append(to, words{whose + "insufficient: " + s.Caveat, t.Style(doubtful)})
 		}
 	}
 	return to
 }
 
-// nothing says why there is no observed curve.
+// nothing explains why there is no observed curve.
 func (v *plotView) nothing() string {
 	why := "no instances"
 	if len(v.series) == 0 {
 		return "nothing to show"
+	}
+	var late uint64
+	for i := range v.series {
+		late += v.series[i].Late
+	}
+	if late > 0 { // all instances were slow, which must not look like an outage
+		return fmt.Sprintf("%s but %d that ended after their timeout", why, late)
 	}
 	if longest := v.silent(); longest > 0 {
 		return fmt.Sprintf("%s for %v", why, longest)
@@ -100,8 +107,8 @@ func (v *plotView) nothing() string {
 	return why + " in this window"
 }
 
-// silent returns for how long no instance of any of the series has ended; 0 where that
-// is not known of one of them.
+// silent returns the time since an instance of any series last ended. It returns 0 if that is
+// unknown for one of them.
 func (v *plotView) silent() time.Duration {
 	least := v.series[0].Silent
 	for i := range v.series {
@@ -110,9 +117,9 @@ func (v *plotView) silent() time.Duration {
 	return least
 }
 
-// An entry of the legend says what a line is.
+// An entry of the legend explains a line.
 type entry struct {
-	mark string // the number of a probe, where there are several
+	mark string // the number of the probe, if there are several
 	line words  // a sample of the line
 	name string
 }
@@ -125,7 +132,7 @@ func (e *entry) width() int {
 func (v *plotView) entries(to []entry) []entry {
 	several, mark := len(v.series) > 1, ""
 	if several {
-		mark = " " // below the numbers
+		mark = " " // in the column of the numbers
 	}
 	for i := range v.series {
 		if several {
@@ -154,7 +161,7 @@ func (v *plotView) entries(to []entry) []entry {
 	return to
 }
 
-// nameOf names the curves in a role, which are of one window.
+// nameOf returns the name of the curves in a role. All curves in a role belong to one window.
 func (v *plotView) nameOf(r plot.Role) string {
 	for i := range v.series {
 		if c := v.series[i].Curve(r); c != nil {
@@ -164,7 +171,7 @@ func (v *plotView) nameOf(r plot.Role) string {
 	return r.String()
 }
 
-// drawn tells whether there is a curve in a role, and it is not hidden.
+// drawn reports whether there is a visible curve in a role.
 func (v *plotView) drawn(r plot.Role) bool {
 	for i := range v.series {
 		if v.series[i].Curve(r) != nil {
@@ -181,18 +188,18 @@ func (v *plotView) probeEntry(i int) entry {
 	case s.Instances == 0:
 		e.name += ", no instances"
 	case s.Failed > 0:
-		e.name += ", " + howFailed(s) + " " + percent(s.Failed)
+		e.name += ", " + s.HowFailed() + " " + percent(s.Failed)
 	}
 	return e
 }
 
-// sample returns a piece of the line.
+// sample returns a short piece of the line.
 func (s stroke) sample() words {
 	const cells = 3
 	var b strings.Builder
 	for i := range cells {
 		pattern := rune(0x2800)
-		for j, bit := range []rune{0x04, 0x20} { // the third dots from above
+		for j, bit := range []rune{0x04, 0x20} { // the third row of dots
 			if s.dash.Draws(2*i + j) {
 				pattern |= bit
 			}
@@ -202,9 +209,9 @@ func (s stroke) sample() words {
 	return words{b.String(), s.style}
 }
 
-// readout says what the curves are at the cursor, for people: of one probe in one line
-// how much succeeds within the delay, and in one within which delays a round share
-// does; of several in a line each. It is nil without a cursor.
+// readout returns the values of the curves at the cursor as text. For one probe it has two lines:
+// the share that succeeds within the delay, and the delay within which a round share succeeds.
+// For several probes it has one line each. Without a cursor it returns nil.
 func (v *plotView) readout() []string {
 	var lines []string
 	for _, items := range v.items() {
@@ -246,7 +253,7 @@ func (v *plotView) items() [][]string {
 	return slices.DeleteFunc(lines, func(items []string) bool { return len(items) == 0 })
 }
 
-// withinItems says how much of a series succeeds within a delay.
+// withinItems returns which share of a series succeeds within a delay.
 func (v *plotView) withinItems(s *plot.Series, t time.Duration) []string {
 	items := []string{"at " + figures.ExactDelay(t)}
 	v.eachRole(s, func(c *plot.Curve) {
@@ -266,7 +273,7 @@ func (v *plotView) withinItems(s *plot.Series, t time.Duration) []string {
 	return items
 }
 
-// quantileItems says within which delay a share of a series succeeds.
+// quantileItems returns within which delay a share of a series succeeds.
 func (v *plotView) quantileItems(s *plot.Series, p float64) []string {
 	items := []string{exactly(p) + " within"}
 	v.eachRole(s, func(c *plot.Curve) {
@@ -276,7 +283,7 @@ func (v *plotView) quantileItems(s *plot.Series, p float64) []string {
 	return items
 }
 
-// eachRole calls f for the curves of a series that are shown, the observed one first.
+// eachRole calls f for the visible curves of a series, the observed one first.
 func (v *plotView) eachRole(s *plot.Series, f func(*plot.Curve)) {
 	roles := plot.Roles()
 	for i := range roles {
@@ -287,8 +294,8 @@ func (v *plotView) eachRole(s *plot.Series, f func(*plot.Curve)) {
 	}
 }
 
-// succeeding shows how much of a curve succeeds within t, which is within bounds; of a
-// mean the mean, and behind it its bounds where it has any: 94.0 (85.0…100.0)%.
+// succeeding formats the share of a curve that succeeds within t, which lies within the bounds b.
+// For a mean it formats the mean and then its bounds, if there are any: 94.0 (85.0…100.0)%.
 func succeeding(c *plot.Curve, t time.Duration, b dq.Bounds) string {
 	if !c.IsMean() {
 		return between(b)
@@ -297,11 +304,11 @@ func succeeding(c *plot.Curve, t time.Duration, b dq.Bounds) string {
 	if c.Lo == nil {
 		return between(middle)
 	}
-	return strings.TrimSuffix(between(middle), "%") + " (" + inPercent(b.Lo) + "…" + inPercent(b.Hi) + ")%"
+	return strings.TrimSuffix(between(middle), "%") + " (" + outwards(b) + ")%"
 }
 
-// reached shows the bounds of a quantile: of a mean both, else what matters is how late
-// it may be.
+// reached formats the bounds of a quantile: both for a mean, and otherwise only the upper one,
+// because what matters is how late the quantile may be.
 func reached(c *plot.Curve, q dq.Interval, ok bool) string {
 	switch {
 	case !ok:
@@ -314,36 +321,52 @@ func reached(c *plot.Curve, q dq.Interval, ok bool) string {
 	return figures.AtMost(q.Hi)
 }
 
-// between shows the bounds of a probability, as one figure where they look the same.
+// between formats the bounds of a probability, as one figure if they look the same, and otherwise
+// rounded outwards.
 func between(b dq.Bounds) string {
-	lo, hi := inPercent(b.Lo), inPercent(b.Hi)
-	if lo == hi {
-		return hi + "%"
+	if text := percent(b.Hi); text == percent(b.Lo) {
+		return text
 	}
-	return lo + "…" + hi + "%"
+	return outwards(b) + "%"
 }
 
-// percent shows a probability with its sign.
+// outwards formats the bounds of a probability, the lower one rounded down and the upper one up.
+func outwards(b dq.Bounds) string {
+	return figures.Down(b.Lo*100, decimalsOf(b.Lo)) + "…" + figures.Up(b.Hi*100, decimalsOf(b.Hi))
+}
+
+// percent formats a probability with a percent sign.
 func percent(p float64) string { return inPercent(p) + "%" }
 
-// inPercent shows a probability with three digits, or as many as it takes to tell it
-// from 0 and 1; with the most that there are, as nearer to the middle than it is.
+// inPercent formats a probability with three digits, or with as many as distinguish it from 0 and
+// 1. If even the largest number of digits does not suffice, it shows a value nearer to the
+// middle.
 func inPercent(p float64) string {
-	const most, least = 4, 1e-6
-	decimals := 1
-	if near := min(p, 1-p); near > dq.Tolerance {
+	const least = 1e-6
+	decimals := decimalsOf(p)
+	if min(p, 1-p) > dq.Tolerance {
 		p = max(least, min(1-least, p))
-		if p < 0.09995 {
-			decimals = 2
-		}
-		for limit := 0.5 * math.Pow10(-2-decimals); near < limit && decimals < most; limit /= 10 {
-			decimals++
-		}
 	}
 	return strconv.FormatFloat(p*100, 'f', decimals, 64)
 }
 
-// exactly shows a probability that a person has chosen, with the decimals that it has.
+// decimalsOf returns the number of decimals that a probability has in percent.
+func decimalsOf(p float64) int {
+	const most = 4
+	near, decimals := min(p, 1-p), 1
+	if near <= dq.Tolerance {
+		return decimals
+	}
+	if p < 0.09995 {
+		decimals = 2
+	}
+	for limit := 0.5 * math.Pow10(-2-decimals); near < limit && decimals < most; limit /= 10 {
+		decimals++
+	}
+	return decimals
+}
+
+// exactly formats a probability that the user chose, with all its decimals.
 func exactly(p float64) string {
 	return strconv.FormatFloat(math.Round(p*1e8)/1e6, 'f', -1, 64) + "%"
 }

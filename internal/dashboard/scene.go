@@ -7,30 +7,30 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// A scene is what is looked at: the frames of a store, and which of them.
+// A scene is a view of the frames of a store, and selects one of them.
 type scene struct {
 	*store
 	title     string
-	shot      *shot  // that it is, nil where it is none
-	oldest    uint64 // frames before it are there for the history alone
-	following bool   // the last frame; otherwise
-	at        uint64 // that of this number
+	shot      *shot  // the snapshot, or nil
+	oldest    uint64 // earlier frames only serve the history
+	following bool   // shows the last frame; otherwise
+	at        uint64 // shows the frame with this number
 
-	overlay    uint64 // number of a frame to be drawn below the one shown
+	overlay    uint64 // number of the frame drawn below the shown one
 	hasOverlay bool
 
-	happened map[probeKey]bool // where something has, in the frames up to
-	read     uint64            // this one
+	happened map[probeKey]bool // probes that had anything happen in the frames up to
+	read     uint64            // this number
 }
 
-// readOn takes note of where something has happened, in the frames that have not been read
-// yet. Frames may be forgotten, but not that.
+// readOn records the probes that had anything happen in frames that were not read yet. The record
+// stays when the store forgets frames.
 func (s *scene) readOn() {
 	first, last, ok := s.Range()
 	switch {
 	case !ok:
 		return
-	case s.happened == nil || last < s.read: // it is played again
+	case s.happened == nil || last < s.read: // the recording is played again
 		s.happened = make(map[probeKey]bool)
 	default:
 		first = max(first, s.read+1)
@@ -50,8 +50,8 @@ func (s *scene) readOn() {
 	s.read = last
 }
 
-// probes returns the probes of a frame without those of VMs in which nothing of the name
-// has ever happened. Where it has in none, the first is left.
+// probes returns the probes of a frame, except those of VMs in which nothing of that name has
+// ever happened. If nothing has happened in any VM, it keeps the first one.
 func (s *scene) probes(f *scope.Frame) []*scope.Probe {
 	s.readOn()
 	somewhere := make(map[string]bool)
@@ -85,7 +85,7 @@ func vmsOf(probes []*scope.Probe) []outcome.VM {
 	return all
 }
 
-// frame returns the frame that is shown, nil where there is none.
+// frame returns the shown frame, or nil.
 func (s *scene) frame() *scope.Frame {
 	if s.following {
 		return s.Last()
@@ -93,8 +93,8 @@ func (s *scene) frame() *scope.Frame {
 	return s.Frame(s.at)
 }
 
-// systemShown returns what the frame that is shown was made of, which may not be what
-// the scope does now; nil where there is no frame.
+// systemShown returns the system from which the shown frame was made, or nil without a frame. It
+// may differ from the current system of the scope.
 func (s *scene) systemShown() *scope.System {
 	f := s.frame()
 	if f == nil {
@@ -103,20 +103,19 @@ func (s *scene) systemShown() *scope.System {
 	return s.SystemOf(f.Number)
 }
 
-// earlier returns the frame to be drawn below, nil for none.
+// earlier returns the frame to draw below the shown one, or nil.
 func (s *scene) earlier() *scope.Frame {
 	if !s.hasOverlay {
 		return nil
 	}
 	f := s.Frame(s.overlay)
 	if f == nil || f.Number != s.overlay {
-		return nil // it is gone
+		return nil // the store has dropped it
 	}
 	return f
 }
 
-// freeze stays at the window that is shown, or follows the last one again. Snapshots
-// have no more to follow.
+// freeze stops at the shown window, or follows the last one again. It does nothing in a snapshot.
 func (s *scene) freeze() {
 	if s.shot != nil {
 		return
@@ -128,7 +127,7 @@ func (s *scene) freeze() {
 	s.following = true
 }
 
-// step goes some windows on, or back.
+// step moves n windows on, or back if n is negative.
 func (s *scene) step(n int) {
 	first, last, ok := s.Range()
 	f := s.frame()

@@ -2,8 +2,9 @@ package dashboard
 
 import "testing"
 
-// A window is shown with what was required of it, also when something else is by now.
-func TestSceneHasTheSystemOfItsWindow(t *testing.T) {
+// Each window is shown with the requirement of its own time, even after the requirement has
+// changed.
+func TestSceneUsesSystemOfItsWindow(t *testing.T) {
 	before, batches, frames := sixFrames(t, 4)
 	after := *before
 	d := New(Options{Title: "changed"})
@@ -21,13 +22,13 @@ func TestSceneHasTheSystemOfItsWindow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_ = d.Configured(before, before.Plan(0)) // of a window to come
+	_ = d.Configured(before, before.Plan(0)) // for the next window
 	if s := d.scene.systemShown(); s != &after {
-		t.Error("the last window does not have the system that it was made of")
+		t.Error("the last window does not have its own system")
 	}
 	d.scene.step(-2)
 	if s := d.scene.systemShown(); d.scene.frame().Number != 1 || s != before {
-		t.Error("window 1 does not have the system that it was made of")
+		t.Error("window 1 does not have its own system")
 	}
 	d.most = 1
 	last := *frames[3]
@@ -36,28 +37,28 @@ func TestSceneHasTheSystemOfItsWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := d.scene.systemShown(); s != before {
-		t.Error("window 4 does not have the system that it was made of")
+		t.Error("window 4 does not have its own system")
 	}
 }
 
-// What is not seen takes no time; what comes to be seen is about the window shown.
-func TestHiddenPagesRest(t *testing.T) {
+// Hidden pages take no time. A page that becomes visible shows the current window.
+func TestHiddenPagesAreNotUpdated(t *testing.T) {
 	h := start(t, "mm1k", 20, 160, 40, 256)
 	h.do(func() {
 		if n := len(h.d.overview.rows); n > 0 {
-			t.Errorf("the overview has %d rows, and is not seen", n)
+			t.Errorf("the hidden overview has %d rows", n)
 		}
 	})
 	h.keys("o,,,")
 	h.do(func() {
 		if of := h.d.grid.panels[0].view.series[0].Instances; of != h.d.live.Frame(20).Probes[2].Counts.Instances() {
-			t.Errorf("the first plot is of %d instances, and is not seen", of)
+			t.Errorf("the hidden first plot has %d instances", of)
 		}
 	})
 	h.keys("o")
 	h.do(func() {
 		if of := h.d.grid.panels[0].view.series[0].Instances; of != h.d.live.Frame(17).Probes[2].Counts.Instances() {
-			t.Errorf("the first plot is of %d instances", of)
+			t.Errorf("the first plot has %d instances", of)
 		}
 	})
 }

@@ -27,7 +27,7 @@ const (
 	overloadWindow = 15
 )
 
-// A screenful is what somebody sees who has done something.
+// A screenful is the screen after some user actions.
 type screenful struct {
 	name   string
 	window uint64
@@ -122,12 +122,12 @@ func screenfuls() []screenful {
 	}
 }
 
-// discovering begins as run does without a scope file.
+// discovering sets the options of run without a scope file.
 func discovering(o *Options) { o.Title, o.Overview, o.Fixed = "live", true, false }
 
 func nothing(*testing.T, *harness) {}
 
-// noSpans is a VM in which no span was seen.
+// noSpans feeds a VM in which no span was seen.
 func noSpans(t *testing.T, h *harness) {
 	r := replay(t, "mm1k")
 	f := r.frames[0].Clone()
@@ -137,10 +137,10 @@ func noSpans(t *testing.T, h *harness) {
 	}
 }
 
-// edited feeds the recording of the demonstration, with frames that are changed.
+// edited feeds the recording of the demonstration, with modified frames.
 func edited(t *testing.T, h *harness, edit func(*scope.Frame)) {
 	r := replay(t, "mm1k")
-	changed := &reel{system: r.system}
+	changed := &replayed{system: r.system}
 	for _, f := range r.frames {
 		f = f.Clone()
 		edit(f)
@@ -149,7 +149,7 @@ func edited(t *testing.T, h *harness, edit func(*scope.Frame)) {
 	h.feed(changed)
 }
 
-// severalVMs has the same seen of three VMs, one of which has a long name.
+// severalVMs feeds the same data from three VMs, one of which has a long name.
 func severalVMs(t *testing.T, h *harness) {
 	edited(t, h, func(f *scope.Frame) {
 		probes := f.Probes
@@ -164,8 +164,8 @@ func severalVMs(t *testing.T, h *harness) {
 	})
 }
 
-// withLoss has instances lost of the first probe, too few seen of the second, and none
-// observed of the last.
+// withLoss feeds frames with losses of the first probe, too few instances of the second, and no
+// observation of the last.
 func withLoss(t *testing.T, h *harness) {
 	edited(t, h, func(f *scope.Frame) {
 		f.Probes[0].Counts.Loss = outcome.Loss{NoRoom: 1234567, Cut: 2}
@@ -175,7 +175,7 @@ func withLoss(t *testing.T, h *harness) {
 	})
 }
 
-// busyStatus is that of a session with VMs and wrappers in all states.
+// busyStatus returns the status of a session with VMs and wrappers in all states.
 func busyStatus() session.Status {
 	return session.Status{
 		VMs: []outcome.VMStatus{
@@ -194,7 +194,7 @@ func busyStatus() session.Status {
 	}
 }
 
-// begin shows a screenful on a screen.
+// begin shows the screenful on a screen of the given size and colours.
 func (s screenful) begin(t *testing.T, width, height, colors int) *harness {
 	t.Helper()
 	h := dark(t, "mm1k", s.window, colors, func(o *Options) {
@@ -215,8 +215,7 @@ func (s screenful) begin(t *testing.T, width, height, colors int) *harness {
 	return h
 }
 
-// Every screen looks as it did when somebody looked at it and found it good, also
-// where there are fewer colours.
+// Every screen looks the same as in its reviewed golden file, with fewer colours too.
 func TestScreens(t *testing.T) {
 	for _, s := range screenfuls() {
 		for _, size := range [][2]int{{80, 24}, {120, 40}, {200, 60}} {
@@ -232,8 +231,8 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// withLook adds what a screen looks like to what it looks like with more colours, as far
-// as that is something else.
+// withLook appends the look of a screen to its look with more colours. It leaves out what is the
+// same.
 func withLook(more string, colors int, h *harness) string {
 	look := more
 	text, styles, legend := h.look()
@@ -245,7 +244,8 @@ func withLook(more string, colors int, h *harness) string {
 	return look
 }
 
-// look returns what is on the screen, how each cell looks, and what that means.
+// look returns the text on the screen, a map of the styles of its cells, and a legend of the
+// styles.
 func (h *harness) look() (written, how, legend string) {
 	written = h.text()
 	h.do(func() {
@@ -263,7 +263,7 @@ func (h *harness) look() (written, how, legend string) {
 	return written, how, legend
 }
 
-// However a screen came to its size, it looks the same.
+// A screen looks the same whatever its previous size was.
 func TestResized(t *testing.T) {
 	for _, s := range screenfuls() {
 		t.Run(s.name, func(t *testing.T) {
@@ -273,14 +273,14 @@ func TestResized(t *testing.T) {
 				h.hides("\x00")
 				want := s.begin(t, size[0], size[1], 256).text()
 				if got := h.text(); got != want {
-					t.Errorf("at %v after more it is\n%s\nwant\n%s", size, got, want)
+					t.Errorf("resized to %v it is\n%s\nwant\n%s", size, got, want)
 				}
 			}
 		})
 	}
 }
 
-// A strictScreen reports what is drawn beyond its edges.
+// A strictScreen reports drawing beyond its edges.
 type strictScreen struct {
 	tcell.SimulationScreen
 	report func(x, y int)
@@ -304,10 +304,10 @@ func (s strictScreen) check(x, y int) {
 	}
 }
 
-// Whatever is pressed on a screen of whatever size, which changes, each line is as wide
-// as the screen, and nothing is drawn beside it.
+// Whatever keys are pressed on a screen of any size, which may change, each line fills the screen
+// exactly and nothing is drawn outside.
 func TestSizes(t *testing.T) {
-	t.Chdir(t.TempDir()) // where it may write files
+	t.Chdir(t.TempDir()) // because the dashboard may write files there
 	rapid.Check(t, func(r *rapid.T) {
 		size := func() (int, int) {
 			return rapid.IntRange(20, 220).Draw(r, "width"), rapid.IntRange(8, 70).Draw(r, "height")
@@ -338,7 +338,7 @@ func TestSizes(t *testing.T) {
 	})
 }
 
-// wantWidth reports lines on the screen that are not of a width.
+// wantWidth reports lines of the screen whose width differs from width.
 func (h *harness) wantWidth(r *rapid.T, width int) {
 	h.do(func() {
 		for line := range strings.Lines(tuitest.Text(h.screen)) {
@@ -349,7 +349,7 @@ func (h *harness) wantWidth(r *rapid.T, width int) {
 	})
 }
 
-// What the keys do is told in one line each at 80 columns.
+// The help describes each binding in one line at 80 columns.
 func TestHelpFits(t *testing.T) {
 	h := start(t, "mm1k", calmWindow, 80, 24, 256)
 	all := h.d.keys

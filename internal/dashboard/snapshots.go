@@ -16,17 +16,16 @@ import (
 	"github.com/beamscope/beamscope/internal/snapshot"
 )
 
-// A shot says what a scene is a snapshot of.
+// A shot describes the snapshot that a scene shows.
 type shot struct {
 	recording.Snapshot
-	causes []recording.Cause // the first triggered it
+	causes []recording.Cause // the first one triggered it
 }
 
 // fired returns the number of the window that triggered the snapshot.
 func (s *shot) fired() uint64 { return s.First + s.Trigger() }
 
-// position says where a window is: before the one that triggered the snapshot, or
-// after.
+// position returns the position of a window relative to the one that triggered the snapshot.
 func (s *shot) position(number uint64) string {
 	switch fired := s.fired(); {
 	case number < fired:
@@ -37,11 +36,12 @@ func (s *shot) position(number uint64) string {
 	return "fired"
 }
 
-// maxShot is how many windows of a snapshot are kept: all, as a rule.
+// maxShot is the largest number of windows of a snapshot that are kept. Normally that is all of
+// them.
 const maxShot = 2 * snapshot.MaxWindows
 
-// readSnapshot makes a scene of a snapshot. It begins with the window that triggered
-// it. Where the file is damaged behind that one there is a scene as well as an error.
+// readSnapshot makes a scene from a snapshot. It begins with the window that triggered it. If the
+// file is damaged after that window, it returns both a scene and an error.
 func readSnapshot(ctx context.Context, path string) (*scene, error) {
 	in, err := snapshot.Open(ctx, path)
 	if err != nil {
@@ -69,10 +69,10 @@ func readSnapshot(ctx context.Context, path string) (*scene, error) {
 	return s, err
 }
 
-// errNoWindow says that a snapshot is not whole.
+// errNoWindow means that a snapshot is incomplete.
 var errNoWindow = errors.New("the window that fired is not in it")
 
-// unreadable says in one line what is wrong with a snapshot.
+// unreadable describes the error of a snapshot in one line.
 func unreadable(path string, err error) error {
 	name := filepath.Base(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -85,7 +85,7 @@ func unreadable(path string, err error) error {
 	return fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), path+": "))
 }
 
-// openSnapshot shows a snapshot in the place of what is live.
+// openSnapshot shows a snapshot instead of the live view.
 func (d *Dashboard) openSnapshot(path string) {
 	var s *scene
 	d.background("reading "+filepath.Base(path), func(ctx context.Context) (err error) {

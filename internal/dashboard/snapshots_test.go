@@ -10,10 +10,10 @@ import (
 	"github.com/rivo/tview"
 )
 
-// second is the test snapshot with windows before.
+// second is the test snapshot with preceding windows.
 const second = "20261121T044120.454Z-probe-failure.bsr"
 
-// open opens a snapshot from the tab.
+// open opens a snapshot from the tab of triggers.
 func (h *harness) open(dir, name string) {
 	h.t.Helper()
 	h.keys("t")
@@ -21,8 +21,8 @@ func (h *harness) open(dir, name string) {
 	h.key(tcell.KeyEnter)
 }
 
-// A snapshot begins with the window that fired, and goes on to both sides as far as it
-// was kept; its prelude is not shown. Then it goes back to what is live.
+// A snapshot begins with the window that fired, and extends to both sides as far as it was kept.
+// Its prelude is not shown. Leaving it shows the live view again.
 func TestOpenSnapshot(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256, withSnapshots(testSnapshots))
 	h.open(testSnapshots, second)
@@ -46,7 +46,7 @@ func TestOpenSnapshot(t *testing.T) {
 	h.shows("❚❚ mm1k window 20 of 0…39", "back to what is mm1k")
 }
 
-// The worst instances of the window that is shown are those of beamscope snapshots
+// The worst instances of the shown window are the same as in the output of beamscope snapshots
 // show.
 func TestWorstInstances(t *testing.T) {
 	h := start(t, "mm1k", 20, 80, 40, 256, withSnapshots(testSnapshots))
@@ -59,17 +59,17 @@ func TestWorstInstances(t *testing.T) {
 	h.shows("probe: failure dropped after 38.531ms", "started 04:41:19.460 by <0.85.0>", "span 142899")
 }
 
-// A snapshot is opened by a double click too.
+// A double click opens a snapshot too.
 func TestDoubleClick(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256, withSnapshots(testSnapshots))
 	h.keys("t")
 	h.until("04:41:06")
 	h.mouse("04:41:06", tview.MouseLeftDown, tview.MouseLeftClick, tview.MouseLeftDoubleClick)
 	h.shows("snapshot 04:41:06 failure of probe │ fired", "▶ qta of probe")
-	h.mouse("worst instances", tview.MouseLeftDown, tview.MouseLeftClick, tview.MouseLeftDoubleClick) // a heading is nothing to open
+	h.mouse("worst instances", tview.MouseLeftDown, tview.MouseLeftClick, tview.MouseLeftDoubleClick) // a heading cannot be opened
 }
 
-// Nothing can be changed in a snapshot, and nothing of it reaches what is live.
+// A snapshot cannot be changed, and has no effect on the live view.
 func TestSnapshotIsFixed(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256, withSnapshots(testSnapshots))
 	h.open(testSnapshots, second)
@@ -78,12 +78,12 @@ func TestSnapshotIsFixed(t *testing.T) {
 	h.keys("w")
 	h.shows("this is a snapshot")
 	if len(h.control.applied) > 0 {
-		t.Error("applied")
+		t.Error("a configuration was applied")
 	}
 }
 
-// A snapshot that is damaged says so in the list. As much of it as comes before the
-// damage is no reason to show what is not known.
+// The list reports a damaged snapshot. Opening one never shows unknown values, even if part of it
+// can be read.
 func TestDamagedSnapshot(t *testing.T) {
 	dir, name := damaged(t)
 	h := start(t, "mm1k", 20, 120, 40, 256, withSnapshots(dir))
@@ -91,8 +91,7 @@ func TestDamagedSnapshot(t *testing.T) {
 	h.shows("damaged", "❚❚ mm1k window 20", name+": ")
 }
 
-// A snapshot of which the end is missing is shown as far as it goes, with what is wrong
-// with it.
+// A snapshot without its end is shown up to there, with the error.
 func TestTornSnapshot(t *testing.T) {
 	dir := copied(t)
 	path := filepath.Join(dir, second)
@@ -108,7 +107,7 @@ func TestTornSnapshot(t *testing.T) {
 	h.shows("snapshot 04:41:20 failure of probe │ fired", "incomplete")
 }
 
-// Snapshots may be gone, or be none, when they are opened.
+// A snapshot may be gone or invalid when it is opened.
 func TestNoSnapshot(t *testing.T) {
 	dir := copied(t)
 	h := start(t, "mm1k", 20, 120, 40, 256, withSnapshots(dir))

@@ -14,12 +14,12 @@ type span struct {
 	style tcell.Style
 }
 
-// A line of spans.
+// Spans are a line.
 type spans []span
 
 func (t *theme) span(n tone, text string) span { return span{text, t.Style(n)} }
 
-// width returns how many cells a line takes.
+// width returns the number of cells of a line.
 func (s spans) width() int {
 	n := 0
 	for _, p := range s {
@@ -28,7 +28,7 @@ func (s spans) width() int {
 	return n
 }
 
-// draw draws what of a line lies from a column on, within a width.
+// draw draws the part of a line that begins at a column and has a width.
 func (s spans) draw(screen tcell.Screen, x, y, from, width int) {
 	column := -from
 	for _, p := range s {
@@ -41,8 +41,8 @@ func (s spans) draw(screen tcell.Screen, x, y, from, width int) {
 	}
 }
 
-// wrapped returns a text in lines of a width, in the style of a tone; those after the
-// first are indented.
+// wrapped wraps a text into lines of a width, in the style of a tone. It indents all lines except
+// the first.
 func (t *theme) wrapped(n tone, text string, width, indent int) []spans {
 	var lines []spans
 	width = max(width-indent, 1)

@@ -6,16 +6,16 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// A standing says how a probe stands against its QTA.
+// A standing describes whether a probe meets its QTA.
 type standing struct {
-	tone tone   // good, bad or doubtful; plain where nothing can be said
+	tone tone   // good, bad or doubtful; plain if unknown
 	text string // slack or hazard
-	note string // what to know about it, "" for nothing
+	note string // a qualification, or ""
 }
 
-// judgementOf returns the judgement of a probe by what was observed or, where nothing
-// was, by what is calculated; and why it is to be taken for nothing. It is nil where
-// nothing is judged.
+// judgementOf returns the judgement of a probe: the one of its observed ΔQ or, if there is none,
+// that of the calculated ΔQ. It also returns why the data is insufficient for a judgement. j is
+// nil if nothing is judged.
 func judgementOf(p *scope.Probe) (j *dq.Judgement, insufficient string, calculated bool) {
 	if p.Judgement != nil {
 		return p.Judgement, p.Insufficient, false
@@ -23,8 +23,8 @@ func judgementOf(p *scope.Probe) (j *dq.Judgement, insufficient string, calculat
 	return p.CalculatedJudgement, p.CalculatedInsufficient, true
 }
 
-// silence says for how long no instance of a probe has ended, of one that had some
-// before: "silent 17s". It is "" of others, and in the first window without one.
+// silence returns for how long no instance of a probe has ended, such as "silent 17s". It returns
+// "" for probes that never had an instance, and in the first window without one.
 func silence(p *scope.Probe) string {
 	if !p.Seen || p.Silent <= p.Window.Duration() {
 		return ""
@@ -32,8 +32,8 @@ func silence(p *scope.Probe) string {
 	return "silent " + p.Silent.String()
 }
 
-// standingOf returns how a probe stands. It is false where nothing is judged. What is
-// calculated says nothing good about a probe that has fallen silent.
+// standingOf returns the standing of a probe. It returns false if nothing is judged. A calculated
+// ΔQ never makes a silent probe look healthy.
 func standingOf(p *scope.Probe) (standing, bool) {
 	j, insufficient, calculated := judgementOf(p)
 	if text := silence(p); text != "" && p.Judgement == nil {
@@ -52,7 +52,7 @@ func standingOf(p *scope.Probe) (standing, bool) {
 	return standingBy(j, insufficient), true
 }
 
-// standingBy returns what a judgement says, unless something is insufficient.
+// standingBy returns the standing according to a judgement, unless the data is insufficient.
 func standingBy(j *dq.Judgement, insufficient string) standing {
 	s := standing{tone: doubtful, text: marginOf(j), note: insufficient}
 	switch {
@@ -67,9 +67,9 @@ func standingBy(j *dq.Judgement, insufficient string) standing {
 	return s
 }
 
-// marginOf shows the slack or the hazard, in time where there is one and in
-// probability: as a slack is at least so much, it is rounded down, and a hazard, which
-// is at most so much, up.
+// marginOf formats the slack or the hazard, in probability and, if possible, in time. The true
+// slack is at least the shown value, so it is rounded down. The true hazard is at most the shown
+// value, so it is rounded up.
 func marginOf(j *dq.Judgement) string {
 	name, m := "slack", j.Slack
 	delay, percent := figures.DelayDown, figures.PercentDown
@@ -83,10 +83,10 @@ func marginOf(j *dq.Judgement) string {
 	return name + " " + percent(m.Probability)
 }
 
-// worst returns the standing of a probe in a frame: that of the VM where it is worst.
+// worst returns the standing of a probe in the VM where it is worst.
 func worst(f *scope.Frame, name string) (standing, bool) { return worstBy(f, name, standingOf) }
 
-// worstBy is worst with another way to tell how a probe of a VM stands.
+// worstBy is worst with a different function for the standing of a probe in a VM.
 func worstBy(f *scope.Frame, name string, of func(*scope.Probe) (standing, bool)) (found standing, any bool) {
 	for i := range f.Probes {
 		if f.Probes[i].Name != name {
@@ -99,7 +99,7 @@ func worstBy(f *scope.Frame, name string, of func(*scope.Probe) (standing, bool)
 	return found, any
 }
 
-// standingBefore returns how a probe would stand against a QTA that is not in force.
+// standingBefore returns the standing that a probe would have with a QTA that is not in force.
 func standingBefore(p *scope.Probe, q dq.QTA) (standing, bool) {
 	if d, err := p.Observed.DeltaQ(); err == nil {
 		if j, err := q.Judge(d); err == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// Bounds of what is kept to be looked at again.
+// Limits of what a store keeps.
 const (
 	maxFrames = 600
 	maxBytes  = 64 << 20
@@ -18,7 +18,7 @@ const (
 	maxTrail  = 240 // windows
 )
 
-// A probeKey names a probe of a VM.
+// A probeKey identifies a probe of a VM.
 type probeKey struct {
 	name string
 	vm   outcome.VM
@@ -26,41 +26,40 @@ type probeKey struct {
 
 func keyOf(p *scope.Probe) probeKey { return probeKey{p.Name, p.VM} }
 
-// A point is what the trail of a probe keeps of a window. What is not known is NaN, and
-// a quantile in the intangible mass infinite.
+// A point is the entry of a window in the trail of a probe. Unknown values are NaN. A quantile in
+// the intangible mass is infinite.
 type point struct {
 	number         uint64
 	rate, p50, p99 float64 // instances a second, seconds
 }
 
-// An event is something that was said, or that fired.
+// An event is a notice, or a trigger that fired.
 type event struct {
-	notice outcome.Notice // without a text where something fired
+	notice outcome.Notice // has no text if a trigger fired
 	fired  scope.Firing
 	frame  uint64 // number of the window
-	clock  int64  // of it: nanoseconds of wall time since 1970, 0 where it is the notice's
+	clock  int64  // end of the window in nanoseconds of wall time since 1970; 0 for a notice, which has its own time
 }
 
-// A store keeps the last frames of a scope. It is filled from the goroutine of the
-// scope, which it never holds up, and read from that of the terminal. The frames are
-// copies that nobody changes.
+// A store keeps the last frames of a scope. The goroutine of the scope fills it and never waits.
+// The goroutine of the terminal reads it. The frames are copies that nothing modifies.
 type store struct {
-	changed chan struct{} // has room for one: something is new
-	most    int           // frames that are kept
+	changed chan struct{} // signals news; has a buffer of one
+	most    int           // limit on the number of frames
 
 	mu       sync.Mutex
 	system   *scope.System
-	plan     outcome.Plan // what is observed, or was when it was recorded
-	explains bool         // that plan, or one before, has instances explained
+	plan     outcome.Plan // the current plan, or the one in force when this was recorded
+	explains bool         // this plan or an earlier one explains instances
 	kept     []kept       // the oldest first
-	total    int          // bytes of all
+	total    int          // bytes of all frames
 	trails   map[probeKey][]point
 	events   []event
-	added    uint64 // events, ever
-	sum      tally  // of all windows
+	added    uint64 // number of events ever added
+	sum      tally  // over all windows
 }
 
-// A kept frame is one of a store, with what it was made of.
+// A kept is a stored frame with the system from which it was made.
 type kept struct {
 	frame  *scope.Frame
 	system *scope.System
@@ -86,7 +85,7 @@ func (s *store) Framed(_ *outcome.Batch, f *scope.Frame) error {
 	c, size := f.Clone(), sizeOf(f)
 	s.mu.Lock()
 	if n := len(s.kept); n > 0 && c.Number <= s.kept[n-1].frame.Number {
-		s.kept, s.total, s.events = nil, 0, nil // a recording that is played again
+		s.kept, s.total, s.events = nil, 0, nil // a recording is played again
 		clear(s.trails)
 		s.sum = tally{}
 	}
@@ -132,8 +131,8 @@ func (s *store) add(e event) {
 	}
 }
 
-// follow adds a frame to the trails of its probes, and forgets those that have had
-// none for long.
+// follow adds a frame to the trails of its probes, and drops trails that have had no frame for
+// long.
 func (s *store) follow(f *scope.Frame) {
 	for i := range f.Probes {
 		p := &f.Probes[i]
@@ -193,52 +192,52 @@ func sizeOf(f *scope.Frame) int {
 	return n
 }
 
-// System returns what the scope does now; nil before it has begun.
+// System returns the current system of the scope; nil before it has begun.
 func (s *store) System() *scope.System {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.system
 }
 
-// Explains tells whether instances of an outcome are explained, or were when it was
-// recorded.
+// Explains reports whether instances of an outcome are explained, or were explained in the
+// recording.
 func (s *store) Explains(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.ContainsFunc(s.plan.Specs, func(spec outcome.Spec) bool { return spec.Name == name && spec.Explain })
 }
 
-// Explaining tells whether instances of any outcome are explained, or were before.
+// Explaining reports whether instances of any outcome are explained, or were explained before.
 func (s *store) Explaining() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.explains
 }
 
-// Last returns the newest frame, nil where there is none.
+// Last returns the newest frame, nil if there is none.
 func (s *store) Last() *scope.Frame {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.numbered(math.MaxUint64).frame
 }
 
-// Frame returns the frame of a number; the oldest where that has gone, and the newest
-// where it has not come. It is nil where there is none.
+// Frame returns the frame with a number, the oldest one if that has gone, and the newest one if it
+// has not come. It is nil if there is no frame.
 func (s *store) Frame(number uint64) *scope.Frame {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.numbered(number).frame
 }
 
-// SystemOf returns the system that the frame of a number was made of.
+// SystemOf returns the system of the frame with a number.
 func (s *store) SystemOf(number uint64) *scope.System {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.numbered(number).system
 }
 
-// numbered returns what is kept of a number, or else the oldest or the newest; under the
-// lock.
+// numbered returns the stored frame with a number, or else the oldest or the newest one. The
+// caller holds the lock.
 func (s *store) numbered(number uint64) kept {
 	if len(s.kept) == 0 {
 		return kept{}
@@ -247,8 +246,7 @@ func (s *store) numbered(number uint64) kept {
 	return s.kept[min(i, len(s.kept)-1)]
 }
 
-// Range returns the numbers of the oldest and the newest frame; false where there is
-// none.
+// Range returns the numbers of the oldest and the newest frame; false if there is none.
 func (s *store) Range() (first, last uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -258,7 +256,7 @@ func (s *store) Range() (first, last uint64, ok bool) {
 	return s.kept[0].frame.Number, s.kept[len(s.kept)-1].frame.Number, true
 }
 
-// Trail returns what is kept of a probe up to a window, the oldest first.
+// Trail returns the kept values of a probe up to a window, the oldest first.
 func (s *store) Trail(key probeKey, to uint64) []point {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -269,8 +267,8 @@ func (s *store) Trail(key probeKey, to uint64) []point {
 	return slices.Clone(t)
 }
 
-// EventsSince returns those events that were added after the first so many, as far as
-// they are still there, and how many there were ever.
+// EventsSince returns the events after the first n, as far as they are still kept, and the number
+// of all events so far.
 func (s *store) EventsSince(n uint64) ([]event, uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,21 +276,21 @@ func (s *store) EventsSince(n uint64) ([]event, uint64) {
 	return slices.Clone(s.events[uint64(len(s.events))-fresh:]), s.added
 }
 
-// Events returns what was said and what fired, the oldest first.
+// Events returns messages and firings, the oldest first.
 func (s *store) Events() []event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.events)
 }
 
-// Sum returns what all windows cost, and what was lost in them.
+// Sum returns the cost and the loss of all windows.
 func (s *store) Sum() tally {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sum
 }
 
-// probeOf returns a probe of a frame, nil where it has none.
+// probeOf returns a probe of a frame, or nil.
 func probeOf(f *scope.Frame, key probeKey) *scope.Probe {
 	if f == nil {
 		return nil

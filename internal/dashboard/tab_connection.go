@@ -17,8 +17,7 @@ import (
 	"github.com/beamscope/beamscope/internal/wrapper"
 )
 
-// A connectionTab says what is observed by what means, what that costs, and what is
-// lost.
+// A connectionTab shows what is observed and how, what that costs, and what was lost.
 type connectionTab struct {
 	*tview.TextView
 	d *Dashboard
@@ -38,16 +37,16 @@ func (t *connectionTab) bindings() []binding {
 		start, stop = "", ""
 	}
 	return []binding{
-		{inSidebar, []press{char('r')}, "r", start, "tell the wrappers to send instances", func() { t.tell(true) }},
-		{inSidebar, []press{char('h')}, "h", stop, "tell the wrappers to send none", func() { t.tell(false) }},
+		{inSidebar, []press{char('r')}, "r", start, "tell the wrappers to send instances", func() { t.command(true) }},
+		{inSidebar, []press{char('h')}, "h", stop, "tell the wrappers to stop sending", func() { t.command(false) }},
 	}
 }
 
-// errNoWrappers says that there are no wrappers to be told anything.
+// errNoWrappers means that the session does not listen for wrappers.
 var errNoWrappers = errors.New("no wrappers are waited for: there is none to start or stop")
 
-// tell starts the wrappers, or stops them.
-func (t *connectionTab) tell(send bool) {
+// command starts or stops the wrappers.
+func (t *connectionTab) command(send bool) {
 	a := t.d.attached()
 	if t.d.scene != t.d.live || a == nil || a.Status().Wrappers == nil {
 		t.d.fail(errNoWrappers)
@@ -65,9 +64,9 @@ func (t *connectionTab) tell(send bool) {
 		case err != nil:
 			t.d.fail(err)
 		case send:
-			t.d.say(good, "the wrappers are told to send instances")
+			t.d.say(good, "beamscope asked the wrappers to send instances")
 		default:
-			t.d.say(doubtful, "the wrappers are told to send none: their outcomes stay empty until r starts them again")
+			t.d.say(doubtful, "beamscope asked the wrappers to stop: their outcomes stay empty until r starts them again")
 		}
 	})
 }
@@ -84,7 +83,7 @@ func (t *connectionTab) refresh() {
 	t.SetText(strings.Join(lines, "\n"))
 }
 
-// connection says what is observed.
+// connection lists what is observed.
 func (t *connectionTab) connection(width int) []row {
 	a := t.d.attached()
 	switch {
@@ -125,7 +124,7 @@ func (t *connectionTab) vms(vms []outcome.VMStatus, width int) []row {
 	return rows
 }
 
-// vmState says in a few words how it stands with a VM.
+// vmState returns the state of a VM in a few words.
 func (t *connectionTab) vmState(v outcome.VMStatus) (string, tone) {
 	switch {
 	case v.Refused != "":
@@ -155,7 +154,7 @@ func (t *connectionTab) probes(probes []outcome.ProbeStatus, width int) []row {
 	return rows
 }
 
-// purpose says what a VM probe is attached to for, and what stands in for it.
+// purpose describes what a VM probe is used for, and what replaces it.
 func (t *connectionTab) purpose(p outcome.ProbeStatus) string {
 	var words []string
 	for _, name := range p.Outcomes {
@@ -180,9 +179,9 @@ func (t *connectionTab) wrappers(s *session.WrapperStatus, width int) []row {
 	}
 	rows := paragraph(plain, "listening at "+s.Listen, width)
 	if s.Started {
-		rows = append(rows, paragraph(good, "told to send instances; h stops them", width)...)
+		rows = append(rows, paragraph(good, "asked to send instances; h stops them", width)...)
 	} else {
-		rows = append(rows, paragraph(doubtful, "told to send none; r starts them", width)...)
+		rows = append(rows, paragraph(doubtful, "asked to send none; r starts them", width)...)
 	}
 	if len(s.Peers) == 0 {
 		rows = append(rows, paragraph(dim, "No wrapper has connected yet.", width)...)
@@ -193,7 +192,7 @@ func (t *connectionTab) wrappers(s *session.WrapperStatus, width int) []row {
 	return rows
 }
 
-// peerRows says what is known of a wrapper.
+// peerRows lists what is known about a wrapper.
 func peerRows(p wrapper.Peer, width int) []row {
 	state, n := "connected", good
 	if !p.Connected {
@@ -209,9 +208,9 @@ func peerRows(p wrapper.Peer, width int) []row {
 	}
 	switch {
 	case p.Connected && p.Active:
-		text += "; told to send"
+		text += "; asked to send"
 	case p.Connected:
-		text += "; told to send none"
+		text += "; asked to send none"
 	}
 	rows = append(rows, indented(paragraph(dim, text, width-2))...)
 	if p.Direction == wrapper.Outbound {
@@ -224,7 +223,7 @@ func peerRows(p wrapper.Peer, width int) []row {
 	return append(rows, indented(paragraph(n, fmt.Sprintf("%d lines, %d rejected, %d of no outcome", p.Lines, p.Rejected, p.Unwanted), width-2))...)
 }
 
-// indented moves rows to the right.
+// indented indents rows.
 func indented(rows []row) []row {
 	for i := range rows {
 		rows[i].cells = append([]cell{{width: 1}}, rows[i].cells...)
@@ -232,8 +231,7 @@ func indented(rows []row) []row {
 	return rows
 }
 
-// ending returns the end of a path that is too long, which says more than its
-// beginning.
+// ending returns the end of a path that is too long. The end is more useful than the beginning.
 func ending(path string, width int) string {
 	runes := []rune(path)
 	if len(runes) <= width || width < 1 {
@@ -242,7 +240,7 @@ func ending(path string, width int) string {
 	return "…" + string(runes[len(runes)-width+1:])
 }
 
-// figures says what it costs and what is lost, in the window that is shown and in all.
+// figures lists the cost and the losses, of the shown window and of all windows.
 func (t *connectionTab) figures(width int) []row {
 	f := t.d.frame()
 	if f == nil {
@@ -287,13 +285,13 @@ func (t *connectionTab) figures(width int) []row {
 	return append(rows, blank())
 }
 
-// line shows a figure of the window, and of all.
+// line returns the row of a figure, of the window and of all windows.
 func (t *connectionTab) line(name, one, all string, n tone) row {
 	return row{cells: []cell{{text: name, tone: n}, {text: one, width: 11, right: true, tone: n}, {text: all, width: 14, right: true, tone: n}}}
 }
 
-// count shows how often something was that had better not be, and what it is: beside
-// its name where there is room, below it otherwise.
+// count returns the row of a counter of undesirable events, with an explanation. The explanation
+// is beside the name if there is room, and below it otherwise.
 func (t *connectionTab) count(name, words string, one, all uint64, width int) []row {
 	n := dim
 	if all > 0 {
@@ -309,10 +307,10 @@ func (t *connectionTab) count(name, words string, one, all uint64, width int) []
 	return rows
 }
 
-// shownNotices is how many notices are shown.
+// shownNotices is the largest number of notices in the list.
 const shownNotices = 100
 
-// notices lists what was said, the newest last.
+// notices lists the notices, the newest last.
 func (t *connectionTab) notices(width int) []row {
 	said := slices.DeleteFunc(t.d.scene.Events(), func(e event) bool { return e.notice.Text == "" })
 	rows := []row{heading("notices")}

@@ -39,8 +39,7 @@ func (c *connected) send(started bool) {
 	c.status.Wrappers = &session.WrapperStatus{Listen: c.status.Wrappers.Listen, Started: started, Peers: c.status.Wrappers.Peers}
 }
 
-// live runs a dashboard that is connected, with frames of windows of 2 s that are made
-// here.
+// live runs a dashboard that is connected, with windows of 2 s made from frames.
 func live(t *testing.T, status session.Status, width, height int, frames ...scope.Frame) *harness {
 	t.Helper()
 	t.Setenv("NO_COLOR", "")
@@ -61,7 +60,7 @@ func live(t *testing.T, status session.Status, width, height int, frames ...scop
 	return h
 }
 
-// counted is a probe of which there is nothing but counts.
+// counted returns a probe that has counts and nothing else.
 func counted(t *testing.T, c outcome.Counts) scope.Probe {
 	t.Helper()
 	grid, err := dq.NewGrid(time.Millisecond, 10)
@@ -97,12 +96,12 @@ func TestConnection(t *testing.T) {
 			h.shows("shop@host (pid 12)", "since 00:00:05", "/usr/lib/erlang/bin/beam.smp",
 				"user_trace-n123    2 sites pay, ship", "user_trace-n*    951 sites discovery",
 				"refused", "it has no probes", "pid 14", "ended",
-				"listening at 127.0.0.1:8080", "told to send instances; h stops them", "pid 12; told to send",
+				"listening at 127.0.0.1:8080", "asked to send instances; h stops them", "pid 12; asked to send",
 				"100 lines, 2 rejected, 3 of no outcome", "not connected", "VM not known; takes commands", "No window yet.")
 			h.keys("h")
-			h.shows("told to send none; r starts them", "the wrappers are told to send none")
+			h.shows("asked to send none; r starts them", "beamscope asked the wrappers to stop")
 			h.keys("r")
-			h.shows("told to send instances; h stops them", "the wrappers are told to send instances")
+			h.shows("asked to send instances; h stops them", "beamscope asked the wrappers to send instances")
 		})
 	}
 }
@@ -124,7 +123,7 @@ func TestNothingConnected(t *testing.T) {
 	h.shows("This is a snapshot: nothing is connected to it.", "all of it")
 }
 
-// The figures of the last window and of all, worked out by hand.
+// The figures of the last window and of all windows match a calculation by hand.
 func TestFigures(t *testing.T) {
 	h := live(t, session.Status{}, 80, 50,
 		scope.Frame{
@@ -166,7 +165,7 @@ func TestFigures(t *testing.T) {
 	h.shows(`the last, 00:00:02: "x": no name`, "00:00:02 a new history begins")
 }
 
-// What is not known says so.
+// Unknown prices are shown as unknown.
 func TestUnknownPrice(t *testing.T) {
 	h := live(t, session.Status{}, 120, 50,
 		scope.Frame{Cost: outcome.Cost{Events: 10, PerEvent: 2 * time.Millisecond}},

@@ -17,26 +17,25 @@ import (
 	"github.com/beamscope/beamscope/internal/tui"
 )
 
-// A parametersTab changes how probes are observed and what is required of them, and
-// what holds for the system as a whole. What is entered is kept, probe by probe,
-// until it is applied or undone.
+// A parametersTab changes how probes are observed, what is required of them, and the settings of
+// the whole system. It keeps the edits of every probe until they are applied or undone.
 type parametersTab struct {
 	*tview.Box
 	d      *Dashboard
-	config config.Config // in force when the forms were loaded
-	names  []string      // of the probes
+	config config.Config // the configuration in force when the forms were loaded
+	names  []string      // names of the probes
 	forms  map[string]*paramForm
 	system *paramForm
 
-	probe    string     // that is shown
-	followed string     // the one that was selected elsewhere
+	probe    string     // the shown probe
+	followed string     // the probe last selected elsewhere
 	selected *parameter // nil for the choice of the probe
 	top      int        // first line shown
-	rows     []paramRow // as they are drawn
+	rows     []paramRow // rows as last drawn
 
 	input   *tview.InputField
 	editing bool
-	before  string // of what is edited
+	before  string // the text before editing
 	refused error
 }
 
@@ -60,20 +59,20 @@ func (t *parametersTab) bindings() []binding {
 		{inSidebar, key(tcell.KeyEnter), "Enter", "edit", "edit the field", t.edit},
 		{inSidebar, key(tcell.KeyUp), "↑↓", "choose", "choose a field", func() { t.step(-1) }},
 		{inSidebar, key(tcell.KeyDown), "↓", "", "the next field", func() { t.step(1) }},
-		{inSidebar, key(tcell.KeyLeft), "←→", "change", "less or more, or another choice", func() { t.move(-1) }},
-		{inSidebar, key(tcell.KeyRight), "→", "", "more, or the next choice", func() { t.move(1) }},
-		{inSidebar, []press{char('a'), {key: tcell.KeyCtrlS}}, "a", "apply", "go on with all that was edited", t.apply},
-		{inSidebar, key(tcell.KeyEscape), "Esc", "undo", "undo what is not applied, or close the sidebar", t.undo},
+		{inSidebar, key(tcell.KeyLeft), "←→", "change", "a smaller value, or the previous choice", func() { t.move(-1) }},
+		{inSidebar, key(tcell.KeyRight), "→", "", "a larger value, or the next choice", func() { t.move(1) }},
+		{inSidebar, []press{char('a'), {key: tcell.KeyCtrlS}}, "a", "apply", "apply all edits", t.apply},
+		{inSidebar, key(tcell.KeyEscape), "Esc", "undo", "undo unapplied edits, or close the sidebar", t.undo},
 		{inField, []press{{key: tcell.KeyEnter}}, "Enter", "done", "end editing; a applies", t.leave},
 		{inField, []press{{key: tcell.KeyUp}, {key: tcell.KeyBacktab}}, "↑↓", "", "end editing, and go to another field", func() { t.leave(); t.step(-1) }},
 		{inField, []press{{key: tcell.KeyDown}, {key: tcell.KeyTab}}, "↓", "", "end editing, and go to the next field", func() { t.leave(); t.step(1) }},
-		{inField, key(tcell.KeyEscape), "Esc", "as before", "end editing with what was there before", t.abandon},
-		{inField, key(tcell.KeyCtrlS), "Ctrl-S", "apply", "go on with all that was edited", func() { t.leave(); t.apply() }},
+		{inField, key(tcell.KeyEscape), "Esc", "as before", "end editing and restore the previous text", t.abandon},
+		{inField, key(tcell.KeyCtrlS), "Ctrl-S", "apply", "apply all edits", func() { t.leave(); t.apply() }},
 	}
 }
 
-// refresh takes what is in force and shows the probe that was selected elsewhere,
-// unless something is being edited.
+// refresh takes over the configuration in force. It then shows the probe that was selected
+// elsewhere, unless the user is editing something.
 func (t *parametersTab) refresh() {
 	if !reflect.DeepEqual(t.d.control.Config(), t.config) {
 		t.load()
@@ -84,7 +83,7 @@ func (t *parametersTab) refresh() {
 	}
 }
 
-// load takes what is in force.
+// load takes over the configuration in force.
 func (t *parametersTab) load() {
 	t.config = t.d.control.Config()
 	t.names = probesOf(t.config)
@@ -103,7 +102,7 @@ func (t *parametersTab) load() {
 	}
 }
 
-// form returns that of the probe shown, nil where there is none.
+// form returns the form of the shown probe, or nil.
 func (t *parametersTab) form() *paramForm {
 	if t.probe == "" {
 		return nil
@@ -118,7 +117,7 @@ func (t *parametersTab) form() *paramForm {
 	return f
 }
 
-// all returns all forms of what there is: the probes in their order, and the system.
+// all returns all forms: those of the probes in order, and that of the system.
 func (t *parametersTab) all() []*paramForm {
 	var forms []*paramForm
 	for _, name := range t.names {
@@ -133,10 +132,10 @@ func (t *parametersTab) edited() []*paramForm {
 	return slices.DeleteFunc(t.all(), func(f *paramForm) bool { return !f.edited() })
 }
 
-// unapplied tells whether something was edited that would be lost.
+// unapplied reports whether there are edits that would be lost.
 func (t *parametersTab) unapplied() bool { return len(t.edited()) > 0 }
 
-// selectIn keeps a parameter selected when another probe is shown.
+// selectIn keeps the same parameter selected when another probe is shown.
 func (t *parametersTab) selectIn(f *paramForm) {
 	if t.selected == nil || slices.Contains(t.system.params, t.selected) {
 		return
@@ -148,8 +147,8 @@ func (t *parametersTab) selectIn(f *paramForm) {
 	}
 }
 
-// choices returns the parameters that can be selected, as they are shown; the first
-// is nil, for the probe.
+// choices returns the parameters that can be selected, in the order shown. The first one is nil
+// and stands for the choice of the probe.
 func (t *parametersTab) choices() []*parameter {
 	all := []*parameter{nil}
 	for _, f := range []*paramForm{t.form(), t.system} {
@@ -181,7 +180,7 @@ func (t *parametersTab) of() *paramForm {
 	return t.system
 }
 
-// move changes what is selected to the left or right.
+// move changes the selected value to the left or right.
 func (t *parametersTab) move(by int) {
 	if t.selected == nil {
 		if at := slices.Index(t.names, t.probe); at >= 0 {
@@ -196,13 +195,13 @@ func (t *parametersTab) move(by int) {
 	t.changed()
 }
 
-// changed works out what follows from what is entered.
+// changed updates everything that depends on the entered values.
 func (t *parametersTab) changed() {
 	t.refused = nil
 	t.of().check(t.config)
 }
 
-// edit has the keys go into the selected field.
+// edit directs the keys into the selected field.
 func (t *parametersTab) edit() {
 	if t.selected == nil || t.selected.choices != nil {
 		t.move(1)
@@ -214,7 +213,7 @@ func (t *parametersTab) edit() {
 	t.d.app.SetFocus(t)
 }
 
-// enter is called when the text of the field that is edited changes.
+// enter handles a change of the text in the edited field.
 func (t *parametersTab) enter(text string) {
 	if !t.editing {
 		return
@@ -232,14 +231,14 @@ func (t *parametersTab) leave() {
 	t.d.app.SetFocus(t)
 }
 
-// abandon ends editing with the text of before.
+// abandon ends editing and restores the previous text.
 func (t *parametersTab) abandon() {
 	t.selected.text = t.before
 	t.changed()
 	t.leave()
 }
 
-// undo goes back to what is in force, or closes the sidebar.
+// undo restores the values in force, or closes the sidebar if nothing was edited.
 func (t *parametersTab) undo() {
 	edited := t.edited()
 	if len(edited) == 0 {
@@ -254,7 +253,7 @@ func (t *parametersTab) undo() {
 	t.d.say(plain, "undone: all is as it is in force")
 }
 
-// apply goes on with all that was edited.
+// apply applies all edits.
 func (t *parametersTab) apply() {
 	edited := t.edited()
 	if len(edited) == 0 {
@@ -288,7 +287,7 @@ func (t *parametersTab) apply() {
 	})
 }
 
-// applying says what holds from when, once forms are applied.
+// applying describes the effect of applying forms.
 func applying(c config.Config, edited []*paramForm) string {
 	said := "from the next window on the new parameters hold"
 	for _, f := range edited {
@@ -299,7 +298,7 @@ func applying(c config.Config, edited []*paramForm) string {
 	return said + ". w saves them"
 }
 
-// anew tells whether a history begins anew when a form is applied.
+// anew reports whether applying the form starts a new history.
 func (f *paramForm) anew(c config.Config) bool {
 	if f.probe == "" {
 		return f.param("window").edited() || f.param("history").edited()
@@ -309,14 +308,13 @@ func (f *paramForm) anew(c config.Config) bool {
 	return ok && err == nil && g != before
 }
 
-// shows tells whether a parameter is shown: all but the one that gives the scale in
-// the other way.
+// shows reports whether a parameter is shown. It hides those of the other way to set the scale.
 func (f *paramForm) shows(p *parameter) bool {
 	return f.active(p) || strings.HasPrefix(p.key, "qta.")
 }
 
-// open estimates how many instances of some probes are open at a time, at most: as many
-// as would give the delays that were observed.
+// open estimates an upper limit on the number of instances that are open at a time. It derives it
+// from the observed delays.
 func open(f *scope.Frame, of func(*scope.Probe) bool) uint64 {
 	var total float64
 	for i := range f.Probes {
@@ -334,8 +332,8 @@ func open(f *scope.Frame, of func(*scope.Probe) bool) uint64 {
 	return uint64(math.Ceil(total))
 }
 
-// preview says how the frame shown stands against what is entered; "" where there is
-// nothing to say.
+// preview judges the shown frame by the entered requirement. It returns "" if there is nothing to
+// report.
 func (t *parametersTab) preview(f *paramForm) (string, tone) {
 	frame := t.d.frame()
 	q := (*dq.QTA)(nil)
@@ -360,14 +358,14 @@ func (t *parametersTab) preview(f *paramForm) (string, tone) {
 	return text, s.tone
 }
 
-// requiresOther tells whether another QTA was entered.
+// requiresOther reports whether a different QTA was entered.
 func (f *paramForm) requiresOther() bool {
 	return slices.ContainsFunc(f.params, func(p *parameter) bool {
 		return strings.HasPrefix(p.key, keyRequired) && f.active(p) && p.edited()
 	})
 }
 
-// result says what the scale of a form comes to.
+// result describes the resulting scale of a form.
 func result(f *paramForm, base time.Duration) string {
 	g, ok := gridOf(f.system, f.probe)
 	if !ok {

@@ -17,8 +17,8 @@ import (
 
 func (h *harness) parameters() *parametersTab { return h.d.tabs[2].(*parametersTab) }
 
-// choose selects a parameter of the probe shown or, where it has none of that key, of
-// the system.
+// choose selects a parameter of the shown probe or, if that has none with this key, of the
+// system.
 func (h *harness) choose(key string) {
 	h.t.Helper()
 	t := h.parameters()
@@ -47,7 +47,7 @@ func (h *harness) enter(key, text string) {
 	h.key(tcell.KeyEnter)
 }
 
-// worker_1 has bins of 250us up to 25ms: 1ms·2^-2 is as wide.
+// worker_1 has bins of 250us up to 25ms. 1ms·2^-2 is the same width.
 func TestParametersScale(t *testing.T) {
 	h := start(t, "mm1k", 20, 80, 24, 256)
 	h.keys("2m")
@@ -55,7 +55,7 @@ func TestParametersScale(t *testing.T) {
 	h.choose(keyScale)
 	h.key(tcell.KeyRight)
 	h.see("1ms·2^-2 = 250us a bin, dMax 25ms")
-	h.notSee("a new history") // the same in another way
+	h.notSee("a new history") // the same scale, expressed differently
 	h.choose("exponent")
 	h.key(tcell.KeyRight, tcell.KeyRight, tcell.KeyRight)
 	h.see("1ms·2^1 = 2ms a bin, dMax 200ms", "! a new history begins; about one open span is cut")
@@ -103,7 +103,7 @@ func TestParametersBounds(t *testing.T) {
 	h.notSee("parameters ═")
 }
 
-// In window 20 half of the instances take up to 3.5ms, and 99 of 100 up to 12.3.
+// In window 20 half of the instances take up to 3.5ms, and 99 of 100 up to 12.3ms.
 func TestParametersQTA(t *testing.T) {
 	h := start(t, "mm1k", 20, 80, 24, 256)
 	h.keys("m")
@@ -145,7 +145,7 @@ func TestParametersQTA(t *testing.T) {
 	h.applied(1)
 }
 
-// Without a QTA there can be no trigger for one: that is said, and nothing applied.
+// Without a QTA there can be no trigger for one. The dashboard reports that and applies nothing.
 func TestParametersOff(t *testing.T) {
 	h := start(t, "mm1k", 20, 80, 24, 256)
 	h.keys("m")
@@ -165,7 +165,7 @@ func TestParametersOff(t *testing.T) {
 	h.key(tcell.KeyRight)
 	h.see("✗ nothing is required yet")
 	h.key(tcell.KeyLeft)
-	h.enter("qta.p75", "3ms") // turns it on
+	h.enter("qta.p75", "3ms") // turns the QTA on
 	h.see("QTA        ◂ on ▸")
 	h.keys("a")
 	if q := h.applied(1).Outcome("worker_1").QTA; q == nil || len(q.Points) != 1 || q.Failure != 1 {
@@ -196,14 +196,14 @@ func TestParametersSystem(t *testing.T) {
 	}
 }
 
-// All that was edited is applied together, of whatever probe; a refusal is kept
-// visible, and nothing that was entered is lost.
+// All edits are applied together, whatever probe they belong to. A refusal stays visible, and no
+// input is lost.
 func TestParametersTogether(t *testing.T) {
 	h := start(t, "mm1k", 20, 80, 24, 256)
 	h.control.refuse = errors.New("the VM is gone")
 	h.keys("2m")
 	h.enter("dmax", "30ms")
-	h.key(tcell.KeyEscape) // nothing: see below
+	h.key(tcell.KeyEscape) // has no effect, see below
 	h.see("undone")
 	h.enter("dmax", "50ms")
 	h.choose(keyScale)
@@ -224,8 +224,8 @@ func TestParametersTogether(t *testing.T) {
 	}
 }
 
-// What is entered stays when something is refreshed or changed elsewhere, and while
-// the tab is closed.
+// Input stays when the tab is refreshed, when something changes elsewhere, and while the tab is
+// closed.
 func TestParametersKept(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256)
 	h.keys("2m")

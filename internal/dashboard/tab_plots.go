@@ -14,8 +14,8 @@ import (
 	"github.com/beamscope/beamscope/internal/plot"
 )
 
-// A plotsTab says which plots there are, which probes are in them and what is drawn of
-// those, and how often.
+// A plotsTab shows which plots there are, their probes and visible curves, and the polling
+// window.
 type plotsTab struct {
 	*listing
 	d *Dashboard
@@ -31,12 +31,12 @@ func (t *plotsTab) name() string { return "plots" }
 
 func (t *plotsTab) bindings() []binding {
 	return []binding{
-		{inSidebar, []press{{key: tcell.KeyEnter}}, "Enter", "choose", "choose probes of a plot, plot a probe, enter the window", t.open},
+		{inSidebar, []press{{key: tcell.KeyEnter}}, "Enter", "choose", "choose or plot outcomes, enter the window", t.open},
 		{inSidebar, []press{char('a')}, "a", "add", "add a plot", t.add},
-		{inSidebar, []press{char('d'), {key: tcell.KeyDelete}}, "d", "remove", "take a plot away", func() { t.with(t.d.grid.close) }},
+		{inSidebar, []press{char('d'), {key: tcell.KeyDelete}}, "d", "remove", "remove a plot", func() { t.with(t.d.grid.close) }},
 		{inSidebar, []press{char('[')}, "[ ]", "move", "move a plot up", func() { t.with(func(p *panel) { t.d.grid.move(p, -1) }) }},
 		{inSidebar, []press{char(']')}, "]", "", "move a plot down", func() { t.with(func(p *panel) { t.d.grid.move(p, 1) }) }},
-		{inSidebar, []press{char('v')}, "v", "curves", "choose what is drawn of the probes in a plot", func() { t.with(t.curves) }},
+		{inSidebar, []press{char('v')}, "v", "curves", "choose the curves of a plot", func() { t.with(t.curves) }},
 		{inSidebar, []press{char('-')}, "- +", "polling", "a shorter polling window", func() { t.poll(-1) }},
 		{inSidebar, []press{char('+'), char('=')}, "+", "", "a longer polling window", func() { t.poll(1) }},
 	}
@@ -82,7 +82,7 @@ func (t *plotsTab) plot(i int, p *panel) row {
 	r := row{
 		key:    plotKey(p),
 		cells:  []cell{{text: fmt.Sprint(i + 1), width: 1, tone: dim}, {text: t.d.title(p)}},
-		detail: fmt.Sprintf("Plot %d shows %s. Enter chooses its probes, v its curves.", i+1, tview.Escape(strings.Join(p.probes, ", "))),
+		detail: fmt.Sprintf("Plot %d shows %s. Enter chooses its outcomes, v its curves.", i+1, tview.Escape(strings.Join(p.probes, ", "))),
 		open:   func() { t.edit(p) },
 	}
 	if hidden := hidden(p); len(hidden) > 0 {
@@ -104,20 +104,20 @@ func (t *plotsTab) names() []string {
 	return nil
 }
 
-// rest returns the names of the probes that are in no plot.
+// rest returns the names of the probes that no plot shows.
 func (t *plotsTab) rest() []string {
 	return slices.DeleteFunc(t.names(), func(name string) bool {
 		return slices.ContainsFunc(t.d.grid.panels, func(p *panel) bool { return slices.Contains(p.probes, name) })
 	})
 }
 
-// missing returns the names of the probes of a plot that there are none of.
+// missing returns the names of the probes of a plot that do not exist.
 func (t *plotsTab) missing(p *panel) []string {
 	names := t.names()
 	return slices.DeleteFunc(slices.Clone(p.probes), func(name string) bool { return slices.Contains(names, name) })
 }
 
-// selection returns the plot that is selected, nil where something else is.
+// selection returns the selected plot, or nil.
 func (t *plotsTab) selection() *panel {
 	at := slices.IndexFunc(t.d.grid.panels, func(p *panel) bool { return plotKey(p) == t.selected() })
 	if at < 0 {
@@ -126,17 +126,17 @@ func (t *plotsTab) selection() *panel {
 	return t.d.grid.panels[at]
 }
 
-// follow selects the plot beside the sidebar that is selected here.
+// follow selects the same plot beside the sidebar as in this tab.
 func (t *plotsTab) follow() {
 	if at := slices.Index(t.d.grid.panels, t.selection()); at >= 0 {
 		t.d.grid.selected = at
 	}
 }
 
-// errSelect says that no plot is selected.
+// errSelect means that no plot is selected.
 var errSelect = errors.New("select a plot first")
 
-// with does something with the selected plot.
+// with calls do with the selected plot.
 func (t *plotsTab) with(do func(*panel)) {
 	p := t.selection()
 	if p == nil {
@@ -161,7 +161,7 @@ func (t *plotsTab) insert(names ...string) error {
 	return nil
 }
 
-// errTick says that a plot needs a probe.
+// errTick means that a plot needs at least one probe.
 var errTick = errors.New("tick one at least: Space does so")
 
 // add asks for the probes of a new plot.
@@ -172,7 +172,7 @@ func (t *plotsTab) add() {
 		t.d.fail(errFull)
 		return
 	case len(names) == 0:
-		t.d.fail(errors.New("no probes yet"))
+		t.d.fail(errors.New("no outcomes yet"))
 		return
 	}
 	var ticked []string
@@ -201,7 +201,7 @@ func (t *plotsTab) edit(p *panel) {
 	})
 }
 
-// inOrder returns what was chosen: what was there before in its order, then the rest.
+// inOrder returns the chosen names: the previous ones in their order, then the rest.
 func inOrder(before, chosen []string) []string {
 	names := slices.DeleteFunc(slices.Clone(before), func(name string) bool { return !slices.Contains(chosen, name) })
 	for _, name := range chosen {
@@ -212,7 +212,7 @@ func inOrder(before, chosen []string) []string {
 	return names
 }
 
-// hidden names the curves that are left out in a plot.
+// hidden names the hidden curves of a plot.
 func hidden(p *panel) []string {
 	var names []string
 	for _, r := range p.view.hiddenRoles() {
@@ -221,7 +221,7 @@ func hidden(p *panel) []string {
 	return names
 }
 
-// curves asks what is drawn in a plot.
+// curves asks which curves a plot shows.
 func (t *plotsTab) curves(p *panel) {
 	v := p.view
 	var all, ticked []string
@@ -241,13 +241,13 @@ func (t *plotsTab) curves(p *panel) {
 	})
 }
 
-// steps are the polling windows from one of which to the next is a step.
+// steps returns the polling windows among which the keys step.
 func steps() []time.Duration {
 	ms := time.Millisecond
 	return []time.Duration{config.MinWindow, 200 * ms, 500 * ms, time.Second, 2 * time.Second, 5 * time.Second, config.MaxWindow}
 }
 
-// poll goes to the next longer polling window, or to the next shorter one.
+// poll changes to the next longer polling window, or to the next shorter one.
 func (t *plotsTab) poll(by int) {
 	t.d.change("setting the polling window", func(c *config.Config) error {
 		c.Window = stepFrom(c.Window, by)
@@ -255,12 +255,12 @@ func (t *plotsTab) poll(by int) {
 	}, t.polled(t.d.fail))
 }
 
-// stepFrom returns the step after a window, or before it.
+// stepFrom returns the next longer step after a window, or the next shorter one.
 func stepFrom(window time.Duration, by int) time.Duration {
 	all := steps()
 	at, there := slices.BinarySearch(all, window)
 	if by > 0 && !there {
-		at-- // it is between two
+		at-- // the window lies between two steps
 	}
 	return all[min(max(at+by, 0), len(all)-1)]
 }
@@ -280,7 +280,7 @@ func (t *plotsTab) enterWindow() {
 	})
 }
 
-// polled says what the polling window is, where it could be set.
+// polled reports the new polling window if it could be set.
 func (t *plotsTab) polled(settled func(error)) func(error) {
 	return func(err error) {
 		settled(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/rivo/tview"
 )
 
-// plots returns the probes of the plots.
+// plots returns the names of the probes of each plot.
 func (h *harness) plots() [][]string {
 	var all [][]string
 	h.do(func() {
@@ -60,7 +60,7 @@ func TestPlots(t *testing.T) {
 	h.wantPlots([]string{"worker_1"}, []string{"worker_2"}, []string{"probe", "worker_2"})
 
 	h.key(tcell.KeyEnter)
-	h.keys(" ") // probe is in it no more
+	h.keys(" ") // removes the probe
 	h.key(tcell.KeyEscape)
 	h.wantPlots([]string{"worker_1"}, []string{"worker_2"}, []string{"probe", "worker_2"})
 	h.key(tcell.KeyEnter)
@@ -71,8 +71,8 @@ func TestPlots(t *testing.T) {
 	h.wantPlots([]string{"worker_1"}, []string{"worker_2"})
 }
 
-// There are nine plots at most, and none at least.
-func TestNineAndNoPlots(t *testing.T) {
+// There are at most nine plots, and possibly none.
+func TestMostAndFewestPlots(t *testing.T) {
 	h := start(t, "mm1k", 20, 80, 24, 256)
 	h.keys("p")
 	for range maxPlots - 3 {
@@ -98,8 +98,8 @@ func TestNineAndNoPlots(t *testing.T) {
 	h.shows("select a plot first")
 }
 
-// A plot that is selected in the tab is the one that keys beside it act on.
-func TestPlotIsSelected(t *testing.T) {
+// The plot that is selected in the tab is the one on which keys beside it act.
+func TestSelectedPlotGetsKeys(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256)
 	h.keys("p")
 	h.mouse("║2 worker_1", tview.MouseLeftDown)
@@ -114,7 +114,7 @@ func TestPlotIsSelected(t *testing.T) {
 	h.hides("✓ worker_1")
 }
 
-// The polling window goes in steps, and to what is entered.
+// The polling window changes in steps, or to an entered value.
 func TestPolling(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256)
 	h.keys("p+")

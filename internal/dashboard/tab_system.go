@@ -21,14 +21,14 @@ type systemTab struct {
 	editor  *diagramEditor
 	drawing *drawingView
 
-	taken     string // the diagram in force that the text was made from
-	elsewhere bool   // the one in force is another by now
-	problem   error  // with the text, besides the editor's errors
-	refused   error  // why it was not applied
+	taken     string // the diagram in force from which the text was made
+	elsewhere bool   // the diagram in force has changed since
+	problem   error  // of the text, in addition to the editor's errors
+	refused   error  // why the session refused it
 	fresh     []string
 
 	writes bool // keys go to the editor
-	alone  bool // the drawing is shown alone
+	alone  bool // only the drawing is shown
 }
 
 func newSystemTab(d *Dashboard) tab {
@@ -44,20 +44,20 @@ func (t *systemTab) name() string { return "system" }
 func (t *systemTab) bindings() []binding {
 	return []binding{
 		{inSidebar, []press{{key: tcell.KeyEnter}}, "Enter", "edit", "edit the outcome diagram", t.write},
-		{inSidebar, []press{{key: tcell.KeyCtrlS}}, "Ctrl-S", "apply", "go on with the diagram as it was edited", t.apply},
-		{inSidebar, []press{char('v')}, "v", "view", "the drawing of the diagram alone, or below its text", t.toggle},
+		{inSidebar, []press{{key: tcell.KeyCtrlS}}, "Ctrl-S", "apply", "apply the edited diagram", t.apply},
+		{inSidebar, []press{char('v')}, "v", "view", "show the drawing alone, or below the text", t.toggle},
 		{inSidebar, []press{char('l')}, "l", "load .dq", "load a diagram into the editor", t.askLoad},
 		{inSidebar, []press{char('W')}, "W", "save .dq", "save the text in the editor as a diagram", t.askSave},
-		{inSidebar, []press{char('y'), {key: tcell.KeyCtrlG}}, "y", "language", "how diagrams are written, in short", t.language},
-		{inSidebar, []press{{key: tcell.KeyCtrlR}}, "Ctrl-R", "", "give up what was edited: back to the diagram in force", t.revert},
+		{inSidebar, []press{char('y'), {key: tcell.KeyCtrlG}}, "y", "language", "show a summary of the diagram syntax", t.language},
+		{inSidebar, []press{{key: tcell.KeyCtrlR}}, "Ctrl-R", "", "discard edits: back to the diagram in force", t.revert},
 		{inSidebar, nil, "↑↓←→", "", "scroll the drawing, as page up and down do", nil},
-		{inEditor, []press{{key: tcell.KeyCtrlS}}, "Ctrl-S", "apply", "go on with the diagram as it was edited", t.apply},
+		{inEditor, []press{{key: tcell.KeyCtrlS}}, "Ctrl-S", "apply", "apply the edited diagram", t.apply},
 		{inEditor, []press{{key: tcell.KeyCtrlN}}, "Ctrl-N", "next error", "go to the next error", t.jump},
 		{inEditor, []press{{key: tcell.KeyEscape}}, "Esc", "done", "leave the editor; the text stays", t.leave},
-		{inEditor, []press{{key: tcell.KeyCtrlG}}, "Ctrl-G", "language", "how diagrams are written, in short", t.language},
+		{inEditor, []press{{key: tcell.KeyCtrlG}}, "Ctrl-G", "language", "show a summary of the diagram syntax", t.language},
 		{inEditor, []press{{key: tcell.KeyCtrlO}}, "Ctrl-O", "load .dq", "load a diagram into the editor", t.askLoad},
-		{inEditor, []press{{key: tcell.KeyCtrlR}}, "Ctrl-R", "as in force", "give up what was edited: back to the diagram in force", t.revert},
-		{inEditor, []press{{key: tcell.KeyTab}}, "Tab", "", "move to what is beside the sidebar", t.d.swap},
+		{inEditor, []press{{key: tcell.KeyCtrlR}}, "Ctrl-R", "as in force", "discard edits: back to the diagram in force", t.revert},
+		{inEditor, []press{{key: tcell.KeyTab}}, "Tab", "", "move to the main part", t.d.swap},
 		{inEditor, nil, "Ctrl-Z", "", "undo; Ctrl-Y: redo", nil},
 	}
 }
@@ -65,7 +65,7 @@ func (t *systemTab) bindings() []binding {
 // edits implements [editor].
 func (t *systemTab) edits() bool { return t.editor.HasFocus() }
 
-// text returns the diagram as it was edited: "" for a blank one.
+// text returns the edited diagram, or "" if it is blank.
 func (t *systemTab) text() string {
 	text := t.editor.GetText()
 	if strings.TrimSpace(text) == "" {
@@ -74,13 +74,13 @@ func (t *systemTab) text() string {
 	return text
 }
 
-// edited tells whether the text is not what is in force.
+// edited reports whether the text differs from the diagram in force.
 func (t *systemTab) edited() bool { return t.text() != t.taken }
 
-// unapplied tells whether something was edited that would be lost.
+// unapplied reports whether there are edits that would be lost.
 func (t *systemTab) unapplied() bool { return t.edited() }
 
-// refresh shows the diagram in force, but keeps what was edited.
+// refresh shows the diagram in force, but keeps edits.
 func (t *systemTab) refresh() {
 	inForce := t.d.control.Config().Diagram
 	switch {
@@ -96,14 +96,15 @@ func (t *systemTab) refresh() {
 	t.drawing.show(t.d.scene.System(), t.d.frame())
 }
 
-// take puts a diagram in force into the editor.
+// take puts the diagram in force into the editor.
 func (t *systemTab) take(inForce string) {
 	t.taken, t.elsewhere = inForce, false
 	t.editor.Replace(0, t.editor.GetTextLength(), inForce)
 	t.editor.Select(0, 0)
 }
 
-// put writes the text into a configuration. Without a diagram there is no file of it.
+// put writes the text into a configuration. A configuration without a diagram has no diagram file
+// either.
 func (t *systemTab) put(c *config.Config) {
 	c.Diagram = t.text()
 	if c.Diagram == "" {
@@ -111,7 +112,7 @@ func (t *systemTab) put(c *config.Config) {
 	}
 }
 
-// check looks for what is wrong with the text.
+// check looks for errors in the text.
 func (t *systemTab) check() {
 	t.editor.errs, t.problem, t.refused, t.fresh = nil, nil, nil, nil
 	if !t.edited() {
@@ -143,13 +144,13 @@ func byDefault(c config.Config) ([]string, error) {
 	return names, nil
 }
 
-// write has the keys go to the editor.
+// write directs the keys to the editor.
 func (t *systemTab) write() {
 	t.writes, t.alone = true, false
 	t.d.app.SetFocus(t)
 }
 
-// leave has them go to the tab.
+// leave directs the keys to the tab.
 func (t *systemTab) leave() {
 	t.writes = false
 	t.d.app.SetFocus(t)
@@ -157,10 +158,9 @@ func (t *systemTab) leave() {
 
 func (t *systemTab) toggle() { t.alone = !t.alone }
 
-// apply goes on with the text. Where the diagram in force is not the one that was
-// edited, it asks before.
+// apply applies the text. If the diagram in force has changed meanwhile, it asks first.
 func (t *systemTab) apply() {
-	t.check() // by what is in force now
+	t.check() // against the configuration in force
 	switch {
 	case !t.edited():
 		t.d.say(plain, "nothing was edited: the diagram is in force")
@@ -191,7 +191,7 @@ func (t *systemTab) commit() {
 	})
 }
 
-// applied says what holds from when.
+// applied describes the effect of a new diagram.
 func applied(text string, fresh []string) string {
 	if text == "" {
 		return "from the next window on nothing is calculated: there is no diagram"
@@ -203,7 +203,7 @@ func applied(text string, fresh []string) string {
 	return said
 }
 
-// revert takes what is in force into the editor, where Ctrl-Z gets the text back.
+// revert puts the diagram in force into the editor, where Ctrl-Z restores the text.
 func (t *systemTab) revert() {
 	if !t.edited() {
 		return
@@ -213,7 +213,7 @@ func (t *systemTab) revert() {
 	t.d.say(plain, "the diagram in force; in the editor Ctrl-Z gets back what you wrote")
 }
 
-// jump moves to the next error.
+// jump moves the cursor to the next error.
 func (t *systemTab) jump() {
 	if next := t.editor.next(); next != nil {
 		t.editor.jump(next.Pos)
@@ -227,7 +227,7 @@ func (t *systemTab) jumpTo(i int) {
 	t.write()
 }
 
-// path returns where the diagram in force is, or may be.
+// path returns the path of the diagram in force, or a suggested one.
 func (t *systemTab) path() string {
 	c := t.d.control.Config()
 	if c.DiagramFile != "" {
@@ -286,9 +286,9 @@ func (t *systemTab) save(path string, settled func(error)) {
 	})
 }
 
-// language shows how diagrams are written.
+// language shows a summary of the syntax of diagrams.
 func (t *systemTab) language() {
-	t.d.tell("language", "outcome diagrams (Esc closes, docs/diagrams.md has more)", func(int) string { return tview.Escape(languageText) })
+	t.d.explainText("language", "outcome diagrams (Esc closes, docs/diagrams.md has more)", func(int) string { return tview.Escape(languageText) })
 }
 
 const languageText = `whole = part_1 -> part_2;     part_2 is caused by part_1
@@ -304,7 +304,7 @@ letters, digits and _. Every definition and every operator is a probe:
 its ΔQ is calculated, and observed where there are spans of its name.
 system, where there is one, is the whole, and comes last.`
 
-// message returns what there is to say of the text, in lines of a width.
+// message returns the messages about the text, in lines of a width.
 func (t *systemTab) message(width int) []spans {
 	th := t.d.theme
 	if n := len(t.editor.errs); n > 0 {
@@ -367,7 +367,7 @@ func (t *systemTab) Draw(screen tcell.Screen) {
 	t.drawing.Draw(screen)
 }
 
-// heading says what is drawn.
+// heading describes the drawing.
 func (t *systemTab) heading(width int) string {
 	text := "── in force "
 	if f := t.d.frame(); f != nil {

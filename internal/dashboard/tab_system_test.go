@@ -33,7 +33,8 @@ func (h *harness) notSee(text string) {
 	}
 }
 
-// applied fails unless something was applied so many times.
+// applied fails unless the control was applied this number of times, and returns the last
+// configuration.
 func (h *harness) applied(times int) config.Config {
 	h.t.Helper()
 	if len(h.control.applied) != times {
@@ -42,7 +43,7 @@ func (h *harness) applied(times int) config.Config {
 	return h.control.config
 }
 
-// write types a text over what is in the editor of the tab system.
+// write replaces the text in the editor of the tab system.
 func (h *harness) write(text string) {
 	h.key(tcell.KeyEnter, tcell.KeyCtrlL)
 	for i, line := range strings.Split(text, "\n") {
@@ -71,7 +72,7 @@ func TestDiagramWrong(t *testing.T) {
 	h.see("not applied: the diagram is wrong")
 	h.at(2, 7)
 	h.applied(0)
-	h.see("probe = -->(worker_1)-->(worker_2)--") // goes on
+	h.see("probe = -->(worker_1)-->(worker_2)--") // stays
 }
 
 // at fails unless the cursor is at a place of the diagram.
@@ -86,7 +87,7 @@ func (h *harness) at(line, column int) {
 
 func (h *harness) system() *systemTab { return h.d.tabs[0].(*systemTab) }
 
-// What is wrong is underlined at its place, also behind tabs and where it is scrolled.
+// Errors are underlined at their place, after tabs and when scrolled too.
 func TestDiagramUnderline(t *testing.T) {
 	h := start(t, "mm1k", 20, 80, 24, 0)
 	h.keys("s")
@@ -122,7 +123,7 @@ func TestDiagramApplied(t *testing.T) {
 	h.see("the diagram holds from the next window on", "This is in force")
 	h.notSee("not applied")
 
-	h.control.mu.Lock() // a trigger on what is calculated needs the diagram
+	h.control.mu.Lock() // a trigger on calculated figures needs the diagram
 	h.control.config = h.control.config.Clone()
 	h.control.config.Outcomes[2].Triggers = nil
 	h.control.mu.Unlock()
@@ -153,7 +154,7 @@ func TestDiagramRefused(t *testing.T) {
 	h.applied(1)
 }
 
-// What the configuration does not allow is said before it is applied.
+// The tab reports what the configuration does not allow before it applies anything.
 func TestDiagramNotAllowed(t *testing.T) {
 	h := start(t, "mm1k", 20, 80, 24, 256)
 	h.keys("s")
@@ -163,7 +164,7 @@ func TestDiagramNotAllowed(t *testing.T) {
 	h.applied(0)
 }
 
-// Refreshing, closing and other work keep the text and the cursor.
+// The text and the cursor survive refreshes, closing the tab, and other work.
 func TestDiagramKept(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256)
 	h.keys("s")
@@ -199,7 +200,7 @@ func TestDiagramKept(t *testing.T) {
 	h.key(tcell.KeyCtrlZ, tcell.KeyCtrlY)
 }
 
-// An editor that nobody writes in shows what is in force.
+// An editor without edits shows the diagram in force.
 func TestDiagramFollows(t *testing.T) {
 	h := start(t, "mm1k", 20, 80, 24, 256)
 	h.keys("s")
@@ -229,13 +230,13 @@ func TestDiagramFiles(t *testing.T) {
 	h.see("system.dq is there already. Replace it?")
 	h.keys("n")
 	if got, _ := os.ReadFile(path); string(got) != mm1kDiagram {
-		t.Errorf("%q was written without a yes", got)
+		t.Errorf("%q was written without confirmation", got)
 	}
 	h.key(tcell.KeyEscape)
 	h.keys("l")
 	h.key(tcell.KeyEnter)
 	h.see("1│ probe = worker_1 -> worker_2;", "system.dq is in the editor")
-	h.notSee("not applied") // it is what is in force
+	h.notSee("not applied") // the file has the diagram in force
 	h.key(tcell.KeyCtrlZ)
 	h.see("1│ probe = worker_2 -> worker_1;")
 	h.key(tcell.KeyEscape)
@@ -248,10 +249,10 @@ func TestDiagramFiles(t *testing.T) {
 	h.applied(0)
 }
 
-// What cannot be read or saved says where and why.
+// Errors of reading and saving name the file and the reason.
 func TestDiagramFileErrors(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 24, 256)
-	t.Chdir(t.TempDir()) // whose name has no length to rely on, where lines are broken
+	t.Chdir(t.TempDir()) // a path of varying length would break lines unpredictably
 	h.d.opts.Path = "scope.yaml"
 	h.keys("sl")
 	h.key(tcell.KeyEnter)
@@ -274,7 +275,7 @@ func TestDiagramFileErrors(t *testing.T) {
 	h.see("2✗ c", "✗ 2:1 ", "Ctrl-N goes to what is wrong")
 }
 
-// A diagram in a file of its own stays there, and is saved with the scope file.
+// A diagram in a separate file stays there, and is saved with the scope file.
 func TestDiagramInFile(t *testing.T) {
 	h := start(t, "mm1k", 20, 80, 24, 256)
 	dir := t.TempDir()
@@ -301,7 +302,7 @@ func TestDiagramInFile(t *testing.T) {
 	}
 }
 
-// How parts stand is told without colours too.
+// The drawing shows the standing of its parts without colours too.
 func TestDrawingTones(t *testing.T) {
 	h := start(t, "mm1k", 17, 80, 24, 0)
 	h.keys("s")

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,20 +15,20 @@ import (
 	"github.com/beamscope/beamscope/internal/tui"
 )
 
-// A triggersTab sets the triggers of a probe, and lists what fired. While a snapshot is
-// shown, it says why that was made, and which instances were the worst.
+// A triggersTab sets the triggers of a probe, and lists what fired. While a snapshot is shown, it
+// explains why that was made, and lists its worst instances.
 type triggersTab struct {
 	*listing
 	d        *Dashboard
 	shelf    *shelf
-	shown    *scene // what the rows are about
-	probe    string // whose triggers are set
-	followed string // that was chosen elsewhere last
+	shown    *scene // the scene of the rows
+	probe    string // the probe whose triggers are shown
+	followed string // the probe that was last chosen elsewhere
 
 	off map[string]string // settings of triggers that were turned off, by probe and kind
 
-	system     *scope.System   // of which
-	calculated map[string]bool // are these
+	system     *scope.System   // the system
+	calculated map[string]bool // whose calculated names these are
 }
 
 func newTriggersTab(d *Dashboard) tab {
@@ -46,10 +47,10 @@ func (t *triggersTab) bindings() []binding {
 		}
 	}
 	return []binding{
-		{inSidebar, []press{{key: tcell.KeyEnter}}, "Enter", "set, open", "set a trigger, open a snapshot, look at a window", t.open},
+		{inSidebar, []press{{key: tcell.KeyEnter}}, "Enter", "set, open", "set a trigger, open a snapshot, show a window", t.open},
 		{inSidebar, []press{char(' ')}, "Space", "on/off", "turn a trigger on or off", t.turn},
-		{inSidebar, []press{{key: tcell.KeyLeft}}, "←→", "probe", "choose the probe whose triggers are set", func() { t.step(-1) }},
-		{inSidebar, []press{{key: tcell.KeyRight}}, "→", "", "choose the probe whose triggers are set", func() { t.step(1) }},
+		{inSidebar, []press{{key: tcell.KeyLeft}}, "←→", "outcome", "choose the outcome for these triggers", func() { t.step(-1) }},
+		{inSidebar, []press{{key: tcell.KeyRight}}, "→", "", "choose the outcome for these triggers", func() { t.step(1) }},
 	}
 }
 
@@ -85,7 +86,7 @@ func (t *triggersTab) step(n int) {
 func (t *triggersTab) settings() []row {
 	names := t.names()
 	if len(names) == 0 {
-		return paragraph(dim, "No probes yet: triggers are set for one.", t.d.room())
+		return paragraph(dim, "No outcomes yet: triggers are set for one.", t.d.room())
 	}
 	if !slices.Contains(names, t.probe) {
 		t.probe = names[0]
@@ -102,25 +103,25 @@ func (t *triggersTab) probeRow(names []string) row {
 	return row{
 		key: "probe",
 		cells: []cell{
-			{text: "probe", width: 5, tone: dim},
+			{text: "outcome", width: 7, tone: dim},
 			{text: t.d.called(t.probe), tone: strong},
 			{text: fmt.Sprintf("← %d of %d →", slices.Index(names, t.probe)+1, len(names)), width: 16, right: true, tone: dim},
 		},
-		detail: "←→ choose the probe whose triggers are set here. Enter finds one by its name.",
+		detail: "←→ choose the outcome for these triggers here. Enter finds one by its name.",
 		open:   t.find,
 	}
 }
 
 // find asks for a probe by its name.
 func (t *triggersTab) find() {
-	t.d.enter("probe", "its name, or a part of it", "", func(text string, settled func(error)) {
+	t.d.enter("outcome", "its name, or a part of it", "", func(text string, settled func(error)) {
 		names := t.names()
 		at := slices.Index(names, text)
 		if at < 0 {
 			at = slices.IndexFunc(names, func(name string) bool { return strings.Contains(name, text) })
 		}
 		if at < 0 {
-			settled(fmt.Errorf("no probe has %q in its name", text))
+			settled(fmt.Errorf("no outcome has %q in its name", text))
 			return
 		}
 		t.probe = names[at]
@@ -128,14 +129,13 @@ func (t *triggersTab) find() {
 	})
 }
 
-// trigger returns the row of a kind of triggers.
-func (t *triggersTab) trigger(o *config.Outcome, kind string) row {
-	short, long := meaning(kind)
-	setting, on := o.Trigger(kind)
-	mark, n := "○", dim
+// trigger returns the row of one kind of triggers.
+func (t *triggersTab) trigger(o *config.Outcome, kind scope.TriggerKind) row {
+	setting, on := o.Trigger(kind.Name)
+	mark, n, short := "○", dim, kind.Short
 	why := t.impossible(kind)
 	switch {
-	case on && t.active(kind):
+	case on && t.active(kind.Name):
 		mark, n = "▶", bad
 	case on:
 		mark, n = "●", plain
@@ -147,9 +147,9 @@ func (t *triggersTab) trigger(o *config.Outcome, kind string) row {
 		width = 22
 	}
 	r := row{
-		key:    "trigger " + kind,
-		cells:  []cell{{text: mark, width: 1, tone: n}, {text: kind, width: 10, tone: n}, {text: setting, width: width, tone: n}, {text: short, tone: dim}},
-		detail: tview.Escape(fmt.Sprintf("%s: %s.", kind, long)),
+		key:    "trigger " + kind.Name,
+		cells:  []cell{{text: mark, width: 1, tone: n}, {text: kind.Name, width: 10, tone: n}, {text: setting, width: width, tone: n}, {text: short, tone: dim}},
+		detail: tview.Escape(fmt.Sprintf("%s: %s.", kind.Name, kind.Help)),
 		open:   func() { t.set(kind) },
 	}
 	if tui.Columns(setting) > width {
@@ -164,7 +164,7 @@ func (t *triggersTab) trigger(o *config.Outcome, kind string) row {
 	return r
 }
 
-// active reports whether an incident of the probe is going on.
+// active reports whether an incident of the probe is in progress.
 func (t *triggersTab) active(kind string) bool {
 	f := t.d.live.Last()
 	return f != nil && slices.ContainsFunc(f.Probes, func(p scope.Probe) bool {
@@ -172,43 +172,20 @@ func (t *triggersTab) active(kind string) bool {
 	})
 }
 
-// meaning says what a trigger is for, in few words and in more, and what it is set
-// to.
-func meaning(kind string) (short, long string) {
-	switch kind {
-	case "condition":
-		return "an expression", "an expression over the figures of a window holds, as in p99 > 20*ms && n > 100"
-	case "divergence":
-		return "off the calculated", "observed and calculated ΔQ are apart by more than bins and chance explain, three windows in a row. True is 0.05, or say how far in probability"
-	case "failure":
-		return "fewer succeed", "a larger share of the instances fails or times out, as in 0.05 or 5%"
-	case "hazard":
-		return "QTA nearly missed", "the observed or the calculated ΔQ violates the QTA, or has less slack in probability, twice in a row. True is no slack, or a share, as in 0.1"
-	case "load":
-		return "more instances end", "more instances end in a window, as in 5000"
-	case "loss":
-		return "something is lost", "more is lost in a window, or it is not observed as a whole. True is nothing at all, or how many, as in 10"
-	case "qta":
-		return "QTA is violated", "the observed ΔQ violates the QTA for sure. It is true or false"
-	case "rate":
-		return "fewer instances end", "fewer instances end a second, three windows in a row, as in < 50"
-	case "silence":
-		return "nothing ends", "no instance has ended for so long. True is three windows, or a time, as in 10s"
+// impossible returns why a kind of triggers cannot be set for the probe, whatever its setting, or
+// nil.
+func (t *triggersTab) impossible(kind scope.TriggerKind) error {
+	if kind.Default == "" {
+		return nil // depends on the setting
 	}
-	return "", ""
-}
-
-// impossible says why a kind of triggers cannot be set at the probe, whatever its
-// setting; nil where it can.
-func (t *triggersTab) impossible(kind string) error {
-	trigger, err := scope.ParseTrigger(kind, "true")
-	if err != nil || trigger == nil || kind == "condition" {
-		return nil // it depends on the setting
+	trigger, err := kind.Parse(kind.Default)
+	if err != nil {
+		return err
 	}
 	return t.possible(trigger)
 }
 
-// possible says why a trigger makes no sense at the probe; nil where it does.
+// possible returns why a trigger makes no sense for the probe, or nil.
 func (t *triggersTab) possible(trigger scope.Trigger) error {
 	s := t.d.live.System()
 	if s != t.system {
@@ -237,33 +214,31 @@ func calculatedNames(file *diagram.File) map[string]bool {
 	return names
 }
 
-// kind returns the kind of triggers that is selected, "" where something else is.
-func (t *triggersTab) kind() string {
-	kind, ok := strings.CutPrefix(t.selected(), "trigger ")
-	if !ok {
-		return ""
+// kind returns the selected kind of triggers. ok is false if there is none.
+func (t *triggersTab) kind() (kind scope.TriggerKind, ok bool) {
+	name, found := strings.CutPrefix(t.selected(), "trigger ")
+	if !found {
+		return scope.TriggerKind{}, false
 	}
-	return kind
+	kind, err := scope.LookupTriggerKind(name)
+	return kind, err == nil
 }
 
 // turn turns the selected trigger on or off.
 func (t *triggersTab) turn() {
-	kind := t.kind()
-	if kind == "" {
+	kind, ok := t.kind()
+	if !ok {
 		return
 	}
 	c := t.d.control.Config()
-	setting, on := c.Entry(t.probe).Trigger(kind)
+	setting, on := c.Entry(t.probe).Trigger(kind.Name)
 	if on {
-		t.off[t.probe+" "+kind] = setting
+		t.off[t.probe+" "+kind.Name] = setting
 		t.apply(kind, "false", t.d.fail)
 		return
 	}
-	setting = t.off[t.probe+" "+kind]
+	setting = cmp.Or(t.off[t.probe+" "+kind.Name], kind.Default)
 	if setting == "" {
-		setting = "true"
-	}
-	if _, err := scope.ParseTrigger(kind, setting); err != nil || kind == "condition" && setting == "true" {
 		t.set(kind)
 		return
 	}
@@ -271,27 +246,25 @@ func (t *triggersTab) turn() {
 }
 
 // set asks for the setting of a trigger.
-func (t *triggersTab) set(kind string) {
+func (t *triggersTab) set(kind scope.TriggerKind) {
 	if why := t.impossible(kind); why != nil {
 		t.d.fail(why)
 		return
 	}
 	c := t.d.control.Config()
-	setting, on := c.Entry(t.probe).Trigger(kind)
+	setting, on := c.Entry(t.probe).Trigger(kind.Name)
 	if !on {
-		setting = t.off[t.probe+" "+kind]
+		setting = t.off[t.probe+" "+kind.Name]
 	}
-	_, long := meaning(kind)
-	t.d.enter(kind+" of "+t.probe, long+"; false turns it off.", setting, func(text string, settled func(error)) {
+	t.d.enter(kind.Name+" of "+t.probe, kind.Help+"; false turns it off.", setting, func(text string, settled func(error)) {
 		t.apply(kind, text, settled)
 	})
 }
 
-// apply goes on with a trigger of the probe set, or off.
-func (t *triggersTab) apply(kind, setting string, settled func(error)) {
+// apply sets a trigger of the probe, or turns it off.
+func (t *triggersTab) apply(kind scope.TriggerKind, setting string, settled func(error)) {
 	probe := t.probe
-	switch kind {
-	case "failure", "hazard", "divergence":
+	if kind.Share {
 		share, err := shareOf(setting)
 		if err != nil {
 			settled(err)
@@ -299,13 +272,13 @@ func (t *triggersTab) apply(kind, setting string, settled func(error)) {
 		}
 		setting = share
 	}
-	t.d.change("setting "+kind+" of "+probe, func(c *config.Config) error {
+	t.d.change("setting "+kind.Name+" of "+probe, func(c *config.Config) error {
 		o := c.Entry(probe)
-		if err := o.SetTrigger(kind, setting); err != nil {
+		if err := o.SetTrigger(kind.Name, setting); err != nil {
 			return err
 		}
-		if setting, on := o.Trigger(kind); on {
-			trigger, err := scope.ParseTrigger(kind, setting)
+		if setting, on := o.Trigger(kind.Name); on {
+			trigger, err := kind.Parse(setting)
 			if err != nil {
 				return err
 			}
@@ -315,12 +288,12 @@ func (t *triggersTab) apply(kind, setting string, settled func(error)) {
 	}, func(err error) {
 		settled(err)
 		if err == nil {
-			t.d.say(good, done(kind, probe, setting))
+			t.d.say(good, done(kind.Name, probe, setting))
 		}
 	})
 }
 
-// done says what was set.
+// done describes what was set.
 func done(kind, probe, setting string) string {
 	if strings.TrimSpace(setting) == "false" {
 		return fmt.Sprintf("%s of %s is off", kind, probe)

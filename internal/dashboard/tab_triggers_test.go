@@ -15,11 +15,11 @@ import (
 	"github.com/beamscope/beamscope/internal/tui/tuitest"
 )
 
-// A trigger is set with what is entered, turned off and on again, each at once.
+// A trigger is set to an entered value, and turned off and on again. Each takes effect at once.
 func TestSetTrigger(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256)
 	h.keys("2t")
-	h.shows("probe worker_1", "← 1 of 3 →", "○ failure", "× qta")
+	h.shows("outcome worker_1", "← 1 of 3 →", "○ failure", "× qta")
 	h.selectRow("trigger failure")
 	h.key(tcell.KeyEnter)
 	h.keys("0.25")
@@ -32,7 +32,7 @@ func TestSetTrigger(t *testing.T) {
 
 	h.keys(" ")
 	if ts := h.last(1).Entry("worker_1").Triggers; len(ts) != 0 {
-		t.Errorf("turned off, and there is %v", ts)
+		t.Errorf("turned off, but there is %v", ts)
 	}
 	h.shows("○ failure", "failure of worker_1 is off")
 	h.keys(" ")
@@ -41,7 +41,7 @@ func TestSetTrigger(t *testing.T) {
 	}
 }
 
-// What needs no limit is turned on as it is; what does is asked for it.
+// A trigger without a limit is turned on directly. A trigger with a limit asks for it.
 func TestTurnTrigger(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256)
 	h.keys("2t")
@@ -59,28 +59,27 @@ func TestTurnTrigger(t *testing.T) {
 	h.last(0)
 }
 
-// The triggers of each probe are set on their own; one is found by a part of its name.
+// Each probe has its own triggers. A probe can be found by a part of its name.
 func TestTriggersOfProbe(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256)
 	h.keys("2t")
 	h.key(tcell.KeyLeft)
-	h.shows("probe probe", "← 3 of 3 →", "▶ failure    0.1", "● loss       true", "▶ qta")
+	h.shows("outcome probe", "← 3 of 3 →", "▶ failure    0.1", "● loss       true", "▶ qta")
 	h.key(tcell.KeyRight, tcell.KeyRight)
-	h.shows("probe worker_2", "← 2 of 3 →")
+	h.shows("outcome worker_2", "← 2 of 3 →")
 	h.key(tcell.KeyEnter)
 	h.keys("nonsense")
 	h.key(tcell.KeyEnter)
-	h.shows(`no probe has "nonsense" in its name`)
+	h.shows(`no outcome has "nonsense" in its name`)
 	for range "nonsense" {
 		h.key(tcell.KeyBackspace2)
 	}
 	h.keys("er_1")
 	h.key(tcell.KeyEnter)
-	h.shows("probe worker_1")
+	h.shows("outcome worker_1")
 }
 
-// What cannot be is said at the field, where what was entered stays. Nothing is
-// applied.
+// The field reports invalid settings and keeps the input. Nothing is applied.
 func TestBadTriggers(t *testing.T) {
 	for _, test := range []struct{ kind, setting, want string }{
 		{"failure", "a lot", "write the share of instances that may fail or time out"},
@@ -112,7 +111,7 @@ func TestBadTriggers(t *testing.T) {
 	}
 }
 
-// A trigger that makes no sense at a probe says why.
+// The tab explains why a trigger makes no sense for a probe.
 func TestImpossibleTriggers(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256)
 	h.keys("2t")
@@ -134,11 +133,11 @@ func TestImpossibleTriggers(t *testing.T) {
 		}
 	}
 	if len(h.control.applied) > 0 {
-		t.Error("applied")
+		t.Error("a configuration was applied")
 	}
 }
 
-// What the session refuses is said at the field, where what was entered stays.
+// The field reports what the session refuses, and keeps the input.
 func TestRefusedTrigger(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256)
 	h.control.refuse = errors.New("snapshots: the folder is read-only")
@@ -158,8 +157,8 @@ func TestRefusedTrigger(t *testing.T) {
 	h.hides("(Enter, or Esc)")
 }
 
-// What fired here and what is on the disk are in one list, the newest first. What is
-// still going on is marked.
+// One list contains the firings of this session and those on disk, the newest first. Firings that
+// still go on are marked.
 func TestFired(t *testing.T) {
 	for _, size := range [][2]int{{80, 40}, {120, 40}} {
 		h := start(t, "mm1k", 39, size[0], size[1], 256, withSnapshots(testSnapshots))
@@ -192,7 +191,7 @@ func TestFired(t *testing.T) {
 	}
 }
 
-// An incident without a snapshot leads to its window.
+// An incident without a snapshot opens its window.
 func TestFiredWithoutSnapshot(t *testing.T) {
 	h := start(t, "mm1k", 39, 120, 40, 256)
 	h.keys("2t")
@@ -202,7 +201,7 @@ func TestFiredWithoutSnapshot(t *testing.T) {
 	h.shows("mm1k window 14 of 0…39")
 }
 
-// A snapshot that is made meanwhile comes into the list.
+// A new snapshot appears in the list.
 func TestNewSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	h := start(t, "mm1k", 10, 120, 40, 256, withSnapshots(dir))
@@ -219,13 +218,13 @@ func TestNewSnapshot(t *testing.T) {
 	h.until("1+1+5")
 }
 
-// Before there are probes, there is nothing to set.
+// Without probes there are no triggers to set.
 func TestNoProbes(t *testing.T) {
 	h := &harness{t: t, screen: tcell.NewSimulationScreen("UTF-8"), control: &control{config: config.Default()}}
 	h.d = New(Options{Title: "live", Screen: tuitest.Colored{SimulationScreen: h.screen, Count: 256}})
 	h.run(80, 24)
 	h.keys("2t")
-	h.shows("No probes yet", "Nothing has fired.")
+	h.shows("No outcomes yet", "Nothing has fired.")
 	h.keys(" ")
 	h.key(tcell.KeyLeft, tcell.KeyRight, tcell.KeyEnter, tcell.KeyDown)
 	h.keys("p")

@@ -1,6 +1,6 @@
 package dashboard
 
-// tabKeys open the tabs, in their order.
+// tabKeys are the keys that open the tabs, in the order of the tabs.
 const tabKeys = "spmtc"
 
 // newTabs returns the tabs of the sidebar.

@@ -17,7 +17,7 @@ import (
 // testSnapshots are snapshots of the demonstration.
 var testSnapshots = filepath.Join(program, "testdata/snapshots")
 
-// withSnapshots has a dashboard open the snapshots in a folder.
+// withSnapshots makes a dashboard open the snapshots in a folder.
 func withSnapshots(dir string) func(*Options) {
 	return func(o *Options) { o.Snapshots = dir }
 }
@@ -32,7 +32,7 @@ func copied(t *testing.T) string {
 	return dir
 }
 
-// shows reports what is wanted and not on the screen.
+// shows fails for each text that is not on the screen.
 func (h *harness) shows(want ...string) {
 	h.t.Helper()
 	text := h.text()
@@ -43,7 +43,7 @@ func (h *harness) shows(want ...string) {
 	}
 }
 
-// hides reports what is on the screen and should not be.
+// hides fails for each text that is on the screen.
 func (h *harness) hides(unwanted ...string) {
 	h.t.Helper()
 	text := h.text()
@@ -54,7 +54,7 @@ func (h *harness) hides(unwanted ...string) {
 	}
 }
 
-// await waits until something is so, as is asked in the goroutine of the terminal.
+// await waits until is returns true in the goroutine of the terminal.
 func (h *harness) await(what string, is func() bool) {
 	h.t.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -67,16 +67,17 @@ func (h *harness) await(what string, is func() bool) {
 	h.t.Fatalf("%s:\n%s", what, h.text())
 }
 
-// until waits until something is on the screen that is found out in the background.
+// until waits until the screen shows a text that results from work in the background.
 func (h *harness) until(want string) {
 	h.t.Helper()
 	h.await(fmt.Sprintf("%q is not shown", want), func() bool {
-		h.d.refresh()                               // which is drawn next
-		return strings.Contains(h.contents(), want) // as it was drawn before
+		h.d.refresh()                               // takes effect in the next drawing
+		return strings.Contains(h.contents(), want) // the previous drawing
 	})
 }
 
-// last returns the configuration that was applied last, the only one after some others.
+// last returns the configuration that was applied last. It fails unless exactly others were
+// applied before.
 func (h *harness) last(others int) *config.Config {
 	h.t.Helper()
 	h.control.mu.Lock()
@@ -98,7 +99,7 @@ func (h *harness) selectRow(key string) {
 	})
 }
 
-// awaitRow selects a row of a listing that comes when it was found in the background.
+// awaitRow selects a row of a listing once work in the background has added it.
 func (h *harness) awaitRow(key string) {
 	h.t.Helper()
 	h.await(fmt.Sprintf("there is no row %q", key), func() bool {
@@ -119,7 +120,7 @@ func listingOf(t tab) *listing {
 	return nil
 }
 
-// find returns where a text is on the screen.
+// find returns the position of a text on the screen.
 func (h *harness) find(text string) (x, y int) {
 	h.t.Helper()
 	for y, line := range strings.Split(h.text(), "\n") {
@@ -131,7 +132,7 @@ func (h *harness) find(text string) (x, y int) {
 	return 0, 0
 }
 
-// mouse does something with the mouse where a text is.
+// mouse sends mouse actions at the position of a text.
 func (h *harness) mouse(text string, actions ...tview.MouseAction) {
 	h.t.Helper()
 	x, y := h.find(text)
@@ -149,8 +150,7 @@ func (h *harness) mouseAt(x, y int, actions ...tview.MouseAction) {
 	}
 }
 
-// damaged returns a folder with a snapshot of which a byte is another one, and its
-// name.
+// damaged returns a folder with a snapshot that has one wrong byte, and the snapshot's name.
 func damaged(t *testing.T) (dir, name string) {
 	t.Helper()
 	dir, name = t.TempDir(), "20261121T044120.454Z-probe-failure.bsr"

@@ -8,10 +8,10 @@ import (
 	"github.com/beamscope/beamscope/internal/tui"
 )
 
-// A tone is what a piece of text or a line means.
+// A tone is the meaning of a piece of text or of a line.
 type tone = tui.Tone
 
-// The tones, in short.
+// Short names of the tones.
 const (
 	plain    = tui.Plain
 	dim      = tui.Dim
@@ -23,18 +23,18 @@ const (
 	required = tui.Required
 )
 
-// A theme says how things look on a terminal, curves as well.
+// A theme defines the look of text and curves on a terminal.
 type theme struct{ *tui.Theme }
 
-// A stroke is how the line of a curve looks: a colour, and a pattern of dots for
-// terminals and people without colours.
+// A stroke is the look of a curve's line: a colour, and a pattern of dots for terminals and
+// people without colour vision.
 type stroke struct {
 	style tcell.Style
 	dash  braille.Dash
 }
 
-// roleStroke returns the stroke of a curve in a plot of one probe: there the colour
-// says what the curve is.
+// roleStroke returns the stroke of a curve in a plot of one probe. The colour shows the role of
+// the curve.
 func (t *theme) roleStroke(r plot.Role) stroke {
 	s := stroke{style: tcell.StyleDefault.Foreground(t.Color(r.Paint()))}
 	switch r {
@@ -50,13 +50,13 @@ func (t *theme) roleStroke(r plot.Role) stroke {
 	return s
 }
 
-// requiredStroke returns the stroke of a QTA, of dashes and dots.
+// requiredStroke returns the stroke of a QTA, a pattern of dashes and dots.
 func (t *theme) requiredStroke() stroke {
 	return stroke{style: t.Style(required), dash: braille.Dash{3, 1, 1, 1}}
 }
 
-// probeStroke returns the stroke of a curve in a plot of several probes: there the
-// colour says whose the curve is, and the pattern what.
+// probeStroke returns the stroke of a curve in a plot of several probes. The colour shows the
+// probe, and the pattern shows the role.
 func (t *theme) probeStroke(index int, r plot.Role) stroke {
 	s := t.roleStroke(r)
 	s.style = tcell.StyleDefault.Foreground(t.Color(plot.ProbePaint(index)))

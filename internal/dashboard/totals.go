@@ -9,25 +9,26 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// A tally sums up what windows cost, and what was lost in them.
+// A tally adds up the costs and losses of windows.
 type tally struct {
 	from       time.Time // end of the first window
 	windows    uint64
-	time       time.Duration // that the windows took
-	unobserved uint64        // windows that were not observed as a whole
+	time       time.Duration // total length of the windows
+	unobserved uint64        // windows that were not observed completely
 	counts     outcome.Counts
 
 	events    uint64
-	vm        time.Duration // processor time in the VMs, of the events whose price is known
-	unpriced  uint64        // events whose price is not
+	vm        time.Duration // processor time in the VMs, for events with a known price
+	unpriced  uint64        // events with an unknown price
+	partial   bool          // a window had costs in the VMs that are not due to events, see [scope.Frame.Unpriced]
 	collector time.Duration
 
 	rejected uint64
-	last     string    // rejected
-	lastTime time.Time // end of the window in which that was
+	last     string    // the last rejected line
+	lastTime time.Time // end of its window
 }
 
-// add takes a window in.
+// add adds a window.
 func (t *tally) add(f *scope.Frame) {
 	if t.windows == 0 {
 		t.from = f.Time
@@ -45,6 +46,7 @@ func (t *tally) add(f *scope.Frame) {
 	if f.Cost.PerEvent == 0 {
 		t.unpriced += f.Cost.Events
 	}
+	t.partial = t.partial || f.Unpriced()
 	t.collector += f.Cost.Collector
 	t.rejected += f.Rejected.Count
 	if f.Rejected.Last != "" {
@@ -56,7 +58,7 @@ func (t *tally) add(f *scope.Frame) {
 func (t *tally) inVMs() string {
 	share := figures.Percent(float64(t.vm) / float64(t.time))
 	switch {
-	case t.unpriced == 0:
+	case t.unpriced == 0 && !t.partial:
 		return share
 	case t.unpriced == t.events:
 		return "not known"
@@ -64,7 +66,7 @@ func (t *tally) inVMs() string {
 	return "≥" + share
 }
 
-// price returns what an event costs in a VM.
+// price returns the mean cost of an event in a VM.
 func (t *tally) price() string {
 	if t.events == t.unpriced {
 		return "not known"
@@ -72,21 +74,21 @@ func (t *tally) price() string {
 	return figures.Delay(t.vm / time.Duration(t.events-t.unpriced))
 }
 
-// tallyOf sums up a single window.
+// tallyOf returns the tally of a single window.
 func tallyOf(f *scope.Frame) tally {
 	var t tally
 	t.add(f)
 	return t
 }
 
-// A reason is why something was lost.
+// A reason is a cause of losses.
 type reason struct {
 	name  string
 	words string // what happened
 	count uint64
 }
 
-// reasons returns what was lost, by reason.
+// reasons returns the losses by cause.
 func reasons(l outcome.Loss) []reason {
 	return []reason{
 		{"unreadable", "an argument could not be read", l.Unreadable},

@@ -18,10 +18,10 @@ import (
 type craftedSection struct {
 	name  string
 	data  []byte
-	claim uint64 // uncompressed size that its header claims; 0 where it is not compressed
+	claim uint64 // uncompressed size that the header claims; 0 if the section is not compressed
 }
 
-// craft returns an ELF file of these sections.
+// craft returns an ELF file with these sections.
 func craft(t testing.TB, sections ...craftedSection) *usdt.File {
 	t.Helper()
 	const headers, header = 64, 64
@@ -66,7 +66,7 @@ func craft(t testing.TB, sections ...craftedSection) *usdt.File {
 	return f
 }
 
-// unitOf returns a compilation unit of DWARF 4 with abbreviations at an offset.
+// unitOf returns a DWARF 4 compilation unit whose abbreviations are at an offset.
 func unitOf(table uint32, entries ...byte) []byte {
 	header := binary.LittleEndian.AppendUint32(nil, uint32(7+len(entries)))
 	header = binary.LittleEndian.AppendUint16(header, 4)
@@ -74,10 +74,10 @@ func unitOf(table uint32, entries ...byte) []byte {
 	return append(append(header, 8), entries...)
 }
 
-// uleb returns a number as DWARF writes it.
+// uleb encodes a number as ULEB128.
 func uleb(n uint64) []byte { return binary.AppendUvarint(nil, n) }
 
-// abbreviate returns an abbreviation: pairs of attribute and form.
+// abbreviate encodes an abbreviation. pairs are its attributes and their forms.
 func abbreviate(code uint64, t tag, children byte, pairs ...uint64) []byte {
 	out := append(append(uleb(code), uleb(uint64(t))...), children)
 	for _, n := range pairs {
@@ -86,7 +86,7 @@ func abbreviate(code uint64, t tag, children byte, pairs ...uint64) []byte {
 	return append(out, 0, 0)
 }
 
-// deflated returns so many zeros, compressed.
+// deflated returns compressed zeros; size is their uncompressed size.
 func deflated(t testing.TB, size int) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -114,8 +114,8 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// What somebody makes to stall or end whoever reads it is refused within the limits: of
-// steps, which stand for time, and of memory.
+// Crafted files that would exhaust time or memory are refused: reading stops at the limit of steps
+// or of bytes.
 func TestCrafted(t *testing.T) {
 	const megabyte = 1 << 20
 	head := abbreviate(1, tagCompileUnit, 1)
@@ -139,13 +139,13 @@ func TestCrafted(t *testing.T) {
 		sections []craftedSection
 		want     error
 	}{
-		"entries within each other": {
+		"nested entries": {
 			sections(append(slices.Clone(head), append(abbreviate(2, lexicalBlock, 1), 0)...), unitOf(0, append([]byte{1}, bytes.Repeat([]byte{2}, 30*megabyte)...)...)), ErrLimit,
 		},
-		"compressed sections that grow":              {bombs(511 * megabyte), usdt.ErrFormat},
-		"compressed sections that grow unexpectedly": {[]craftedSection{{".debug_info", bomb, maxInfo}}, ErrFormat},
-		"compressed sections that claim too much":    {[]craftedSection{{".debug_info", deflated(t, 10), maxInfo}}, usdt.ErrFormat},
-		"compression of an unknown kind":             {[]craftedSection{{".debug_info", nil, 1}}, usdt.ErrFormat},
+		"decompression bombs with true sizes":          {bombs(511 * megabyte), usdt.ErrFormat},
+		"decompression bomb with a small claimed size": {[]craftedSection{{".debug_info", bomb, maxInfo}}, ErrFormat},
+		"claimed size too large":                       {[]craftedSection{{".debug_info", deflated(t, 10), maxInfo}}, usdt.ErrFormat},
+		"unknown compression":                          {[]craftedSection{{".debug_info", nil, 1}}, usdt.ErrFormat},
 		"entries with many attributes": {
 			sections(append(slices.Clone(head), append(abbreviate(2, lexicalBlock, 0, flags...), 0)...), unitOf(0, append([]byte{1}, bytes.Repeat([]byte{2}, 30*megabyte)...)...)), ErrLimit,
 		},
@@ -153,26 +153,26 @@ func TestCrafted(t *testing.T) {
 			sections(append(slices.Clone(head), append(abbreviate(2, lexicalBlock, 0, append(flags, 0x34, 0x19)...), 0)...), unitOf(0, 1, 2)), ErrLimit,
 		},
 		"units": {sections(append(slices.Clone(head), 0), bytes.Repeat(unitOf(0, 0), maxUnits+1)), ErrLimit},
-		"tables of abbreviations that overlap": {
+		"overlapping abbreviation tables": {
 			sections(append(bytes.Repeat(table, tables), 0), slices.Concat(func() (units [][]byte) {
-				for i := range tables { // each table goes on to the end of the last
+				for i := range tables { // each table extends to the end of the last one
 					units = append(units, unitOf(uint32(i*len(table)), 1))
 				}
 				return units
 			}()...)), ErrLimit,
 		},
-		"a long name, again and again": {
+		"many references to a long name": {
 			sections(append(slices.Clone(head), append(abbreviate(2, tagTypedef, 0, uint64(attributeName), uint64(formStrp)), 0)...),
 				unitOf(0, append([]byte{1}, bytes.Repeat([]byte{2, 0, 0, 0, 0}, 10*megabyte)...)...),
 				craftedSection{name: ".debug_str", data: bytes.Repeat([]byte("x"), 30*megabyte)}), ErrLimit,
 		},
-		"a sibling that comes before": {
+		"sibling before its entry": {
 			sections(append(slices.Clone(head), append(abbreviate(2, lexicalBlock, 1, uint64(attributeSibling), uint64(formRef1)), 0)...), unitOf(0, 1, 2, 11, 0, 0)), nil,
 		},
-		"a form within a form": {
+		"nested indirect forms": {
 			sections(append(slices.Clone(head), append(abbreviate(2, lexicalBlock, 1, 0x34, uint64(formIndirect)), 0)...), unitOf(0, 1, 2, byte(formIndirect), byte(formIndirect))), ErrFormat,
 		},
-		"a type that is its own": {
+		"type that refers to itself": {
 			sections(append(slices.Clone(head), append(abbreviate(2, tagTypedef, 0, uint64(attributeName), uint64(formString), uint64(attributeType), uint64(formRef1)), 0)...),
 				unitOf(0, 1, 2, 'a', 0, 12, 0)), nil,
 		},
@@ -192,7 +192,7 @@ func TestCrafted(t *testing.T) {
 			if !errors.Is(err, test.want) || test.want == nil && err != nil || len(all) > 0 {
 				t.Errorf("%d structures, error %v, want %v", len(all), err, test.want)
 			}
-			const most = 2*(maxInfo+maxStrings+3*maxOthers) + 128*megabyte // buffers grow by doubling; abbreviations
+			const most = 2*(maxInfo+maxStrings+3*maxOthers) + 128*megabyte // buffers grow by doubling; the rest is for abbreviations
 			if size > most {
 				t.Errorf("%d bytes were allocated, at most %d may be", size, most)
 			}
@@ -200,7 +200,7 @@ func TestCrafted(t *testing.T) {
 	}
 }
 
-// What takes longer than somebody wants to wait ends when that is over.
+// Reading ends when the context ends, even if much is left to read.
 func TestCancelled(t *testing.T) {
 	f := craft(t, craftedSection{name: ".debug_abbrev", data: append(abbreviate(1, tagCompileUnit, 1), append(abbreviate(2, lexicalBlock, 0), 0)...)},
 		craftedSection{name: ".debug_info", data: unitOf(0, append([]byte{1}, bytes.Repeat([]byte{2}, 1<<20)...)...)})

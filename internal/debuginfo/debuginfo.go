@@ -1,13 +1,13 @@
-// Package debuginfo reads from the debugging information (DWARF 2 to 5) of an executable
-// where the members of its structures are, and in which registers its variables.
+// Package debuginfo reads the debugging information (DWARF 2 to 5) of an executable: the places of
+// members in structures, and the registers of variables.
 //
-// The information comes from whoever made the executable, and need not be what a compiler
-// writes. So everything is bounded: the bytes that are read, compressed or not, the steps
-// that are taken, and the time, which is the context's. Nothing recurses. What is beyond
-// a limit is an error, and so is what is malformed.
+// The information comes from the owner of the executable, and may not come from a compiler. So
+// everything has a limit: the bytes that are read, compressed or not, the steps, and the time, by
+// the context. Nothing recurses. Malformed data, and data
+// beyond a limit, cause an error.
 //
-// The package debug/dwarf of the standard library does not promise that: it recurses as
-// deep as entries lie within each other, and believes the sizes that a file claims.
+// The package debug/dwarf of the standard library does not promise that: it recurses as deep as
+// entries are nested, and allocates the sizes that a file claims.
 package debuginfo
 
 import (
@@ -20,37 +20,37 @@ import (
 )
 
 var (
-	// ErrNone says that a file has no debugging information.
+	// ErrNone means that a file has no debugging information.
 	ErrNone = errors.New("no debugging information")
 
-	// ErrFormat says that debugging information is malformed, or of a form that is not
+	// ErrFormat means that debugging information is malformed, or of a form that is not
 	// known.
 	ErrFormat = errors.New("malformed debugging information")
 
-	// ErrLimit says that debugging information exceeds one of the package's limits.
+	// ErrLimit means that debugging information exceeds one of the package's limits.
 	ErrLimit = errors.New("too much debugging information")
 
-	// ErrVariable says that it is not told where a variable is.
+	// ErrVariable means that the debugging information does not give the place of a variable.
 	ErrVariable = errors.New("it is not known where the variable is")
 
-	// ErrMember says that a structure, or a member of one, is not described.
+	// ErrMember means that a structure, or a member of one, is not described.
 	ErrMember = errors.New("no such member")
 )
 
-// The limits. The VMs of OTP 25 to 29 with their JIT have 21 MB of .debug_info in 270
-// units, with 240 thousand abbreviations and attributes. To look at all of that takes 1.6
-// million steps, and a tenth of a second.
+// The limits. The VMs of OTP 25 to 29 with their JIT have 21 MB of .debug_info in 270 units, with
+// 240 thousand abbreviations and attributes. Reading all of that takes 1.6 million steps and a
+// tenth of a second.
 const (
 	maxInfo      = 64 << 20 // bytes of .debug_info
 	maxStrings   = 32 << 20 // bytes of .debug_str
-	maxLists     = 32 << 20 // bytes of lists of locations
+	maxLists     = 32 << 20 // bytes of location lists
 	maxOthers    = 8 << 20  // bytes of each other section
 	maxUnits     = 1 << 16
-	maxValues    = 256     // attributes of an entry
-	maxKept      = 1 << 21 // abbreviations and their attributes, of all units
+	maxValues    = 256     // attributes in an entry
+	maxKept      = 1 << 21 // abbreviations and their attributes in all units
 	maxSteps     = 50e6
-	maxNesting   = 1 << 10 // of entries that are skipped
-	checkContext = 1 << 16 // steps after which the context is looked at
+	maxNesting   = 1 << 10 // depth of nested entries that are skipped
+	checkContext = 1 << 16 // number of steps between checks of the context
 )
 
 // An Offset is where in .debug_info an entry is, in bytes.
@@ -59,34 +59,34 @@ type Offset uint64
 // Data is the debugging information of a file. One goroutine at a time may use it.
 type Data struct {
 	ctx   context.Context
-	steps int64 // that are left
+	steps int64 // steps left
 
 	file     *usdt.File
-	sections map[string][]byte // by name, those that were read
+	sections map[string][]byte // sections read so far, by name
 
 	info, abbreviations, strings, lineStrings, stringOffsets []byte
 
 	units  []unit
-	tables map[uint64]table // of abbreviations, by their offsets
-	kept   int              // abbreviations and attributes in them
+	tables map[uint64]table // abbreviation tables, by their offsets
+	kept   int              // number of abbreviations and attributes in the tables
 }
 
-// A unit is a part of .debug_info with numbers of its own.
+// A unit is a unit of .debug_info, with its header.
 type unit struct {
-	begin, end  uint64 // of all of it, in .debug_info
-	entries     uint64 // where the first entry is
-	table       uint64 // where its abbreviations are
+	begin, end  uint64 // its extent in .debug_info, including the header
+	entries     uint64 // offset of the first entry
+	table       uint64 // offset of its abbreviations
 	version     uint16
 	addressSize uint8
 	wide        bool // offsets have 64 bits
-	known       bool // the following
+	known       bool // whether the following fields are known
 
 	low                            uint64 // address where its code begins
-	strings, addresses, rangeLists uint64 // where its parts of sections begin
+	strings, addresses, rangeLists uint64 // offsets of its contributions to other sections
 }
 
-// step counts something that is done. It is an error where there was too much of it, or
-// the context is done.
+// step counts one step of work. It returns an error if the limit of steps is reached or the context
+// is done.
 func (d *Data) step() error {
 	d.steps--
 	if d.steps < 0 {
@@ -98,7 +98,7 @@ func (d *Data) step() error {
 	return nil
 }
 
-// findUnits finds the units.
+// findUnits reads the headers of all units.
 func (d *Data) findUnits() error {
 	for at := uint64(0); at < uint64(len(d.info)); {
 		if len(d.units) == maxUnits {
@@ -117,7 +117,7 @@ func (d *Data) findUnits() error {
 	return nil
 }
 
-// The kinds of units of DWARF 5 whose headers have more.
+// Kinds of DWARF 5 units whose headers have additional fields.
 const (
 	unitType         = 2
 	unitSkeleton     = 4
@@ -172,7 +172,7 @@ func (d *Data) root(u *unit) (entry, error) {
 	}
 	u.known = true
 	u.strings, u.addresses, u.rangeLists = e.strings, e.addresses, e.rangeLists
-	if e.strings == 0 && u.version == 5 { // behind the header of the only table
+	if e.strings == 0 && u.version == 5 { // after the header of the only table
 		u.strings = 8
 		if u.wide {
 			u.strings = 16
@@ -184,7 +184,7 @@ func (d *Data) root(u *unit) (entry, error) {
 	return e, nil
 }
 
-// entry reads the entry at an offset, of whatever unit.
+// entry reads the entry at an offset, in any unit.
 func (d *Data) entry(at Offset) (*unit, entry, error) {
 	i := sort.Search(len(d.units), func(i int) bool { return d.units[i].end > uint64(at) })
 	if i == len(d.units) || uint64(at) < d.units[i].entries {
@@ -200,10 +200,10 @@ func (d *Data) entry(at Offset) (*unit, entry, error) {
 	return u, e, err
 }
 
-// A table has the abbreviations of a unit by their codes.
+// A table maps codes to the abbreviations of a unit.
 type table map[uint64]*abbreviation
 
-// An abbreviation says what an entry consists of.
+// An abbreviation describes the structure of an entry.
 type abbreviation struct {
 	tag      tag
 	children bool
@@ -217,7 +217,7 @@ type value struct {
 	implicit  int64 // of formImplicitConst
 }
 
-// tableAt returns a table of abbreviations.
+// tableAt returns the abbreviation table at an offset.
 func (d *Data) tableAt(at uint64) (table, error) {
 	if t, ok := d.tables[at]; ok {
 		return t, nil
@@ -241,7 +241,7 @@ func (d *Data) tableAt(at uint64) (table, error) {
 	return t, nil
 }
 
-// abbreviation reads an abbreviation behind its code.
+// abbreviation reads an abbreviation, after its code.
 func (d *Data) abbreviation(r *reader) (*abbreviation, error) {
 	a := &abbreviation{tag: tag(r.uleb()), children: r.u8() != 0}
 	for {

@@ -14,7 +14,8 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// fixtures are files of other compilers, versions and compressions.
+// fixtures returns the paths of files by different compilers, of different DWARF versions and
+// compressions.
 func fixtures(t testing.TB) []string {
 	t.Helper()
 	paths, err := filepath.Glob("../procname/testdata/*.so")
@@ -24,8 +25,8 @@ func fixtures(t testing.TB) []string {
 	return paths
 }
 
-// What is read is what the standard library reads: the offset and size of each member of
-// each structure.
+// The offset and size of each structure member equal those that debug/dwarf of the standard library
+// reads.
 func TestAsTheStandardLibrary(t *testing.T) {
 	for _, path := range append(fixtures(t), vmtest.OTP(t).Emulator()) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
@@ -68,8 +69,8 @@ func TestAsTheStandardLibrary(t *testing.T) {
 	}
 }
 
-// structures returns the structures of a file that are described on the level of units:
-// those of C, and of each name the first.
+// structures returns the structures that are described at the top level of units: only C units, and
+// the first structure of each name.
 func structures(t *testing.T, path string) map[string]*dwarf.StructType {
 	t.Helper()
 	file, err := elf.Open(path)
@@ -115,7 +116,7 @@ func structures(t *testing.T, path string) map[string]*dwarf.StructType {
 	}
 }
 
-// resolved returns a type behind its other names and qualifiers.
+// resolved follows typedefs and qualifiers to the type itself.
 func resolved(t dwarf.Type) dwarf.Type {
 	for {
 		switch x := t.(type) {
@@ -129,7 +130,7 @@ func resolved(t dwarf.Type) dwarf.Type {
 	}
 }
 
-// sizeOf returns the size of a type; that of an array is one of its elements.
+// sizeOf returns the size of a type, or the size of an element if it is an array.
 func sizeOf(t dwarf.Type) uint64 {
 	if array, ok := resolved(t).(*dwarf.ArrayType); ok {
 		t = array.Type

@@ -2,7 +2,8 @@ package debuginfo
 
 import "fmt"
 
-// The parts of DWARF that matter here, by the numbers of the standard (DWARF 5, 7.5).
+// DWARF tags, attributes and forms that this package uses, with the numbers of the standard (DWARF
+// 5, 7.5).
 type (
 	tag       uint64
 	attribute uint64
@@ -37,6 +38,7 @@ const (
 	attributeOrigin        attribute = 0x31
 	attributeMemberOffset  attribute = 0x38
 	attributeDeclaration   attribute = 0x3c
+	attributeFrameBase     attribute = 0x40
 	attributeType          attribute = 0x49
 	attributeRanges        attribute = 0x55
 	attributeStringOffsets attribute = 0x72
@@ -94,28 +96,29 @@ const (
 	formGNUStrpAlt      form = 0x1f21
 )
 
-// An entry is what matters of an entry of .debug_info.
+// An entry contains the needed attributes of an entry of .debug_info.
 type entry struct {
 	at       Offset
 	tag      tag // 0 for the end of a list of children
 	children bool
-	next     uint64 // where the next one begins: its first child, or what follows
+	next     uint64 // offset of the entry that follows directly: its first child or the next entry
 
 	name        []byte
 	declaration bool
-	typ         Offset // of its type, where hasType
+	typ         Offset // offset of its type, if hasType
 	hasType     bool
-	size        int64 // in bytes; -1 where it has none
-	offset      int64 // of a member, in bytes; -1 where it cannot be told, 0 where it has none
+	size        int64 // in bytes; -1 if it has none
+	offset      int64 // of a member, in bytes; -1 if it is not constant, 0 if it has none
 	sibling     uint64
-	origin      Offset // of the entry that has its name, where hasOrigin
+	origin      Offset // offset of the entry that has its name, if hasOrigin
 	hasOrigin   bool
 
-	low, high datum // of its code; high may be a size
-	ranges    datum // likewise
+	low, high datum // bounds of its code; high may be a size
+	ranges    datum // ranges of its code
 	location  datum // of a variable
+	frameBase datum // of a function: what the places of its variables are relative to
 
-	strings, addresses, rangeLists uint64 // where the unit's parts of sections begin; 0 where it does not say
+	strings, addresses, rangeLists uint64 // offsets of the unit's contributions to other sections; 0 if the entry has no such attribute
 }
 
 // entryAt reads an entry.
@@ -151,7 +154,7 @@ func (d *Data) entryAt(u *unit, at uint64) (entry, error) {
 	return e, d.failed(r, at)
 }
 
-// failed returns an error where an entry goes beyond its unit.
+// failed returns an error if the reader went past the end of the unit.
 func (d *Data) failed(r reader, at uint64) error {
 	if r.failed {
 		return fmt.Errorf("%w: entry at %#x goes beyond its unit", ErrFormat, at)
@@ -159,7 +162,7 @@ func (d *Data) failed(r reader, at uint64) error {
 	return nil
 }
 
-// A datum is a value as far as it matters.
+// A datum is the decoded value of an attribute.
 type datum struct {
 	kind   datumKind
 	number int64
@@ -169,17 +172,17 @@ type datum struct {
 type datumKind uint8
 
 const (
-	nothing datumKind = iota // skipped, or of no use here
-	number                   // a constant, or a flag
+	nothing datumKind = iota // skipped or not used
+	number                   // constant or flag
 	offset                   // into a section
-	index                    // into a table of a section
+	index                    // index into a table in a section
 	address
 	block     // bytes
 	text      // a string
 	reference // to an entry
 )
 
-// readValue reads a value and keeps it where it matters.
+// readValue reads the value of an attribute and stores it if it is needed.
 func (d *Data) readValue(e *entry, u *unit, r *reader, v value) error {
 	x, err := d.datum(u, r, v)
 	if err != nil {
@@ -217,6 +220,8 @@ func (d *Data) readValue(e *entry, u *unit, r *reader, v value) error {
 		e.ranges = x
 	case attributeLocation:
 		e.location = x
+	case attributeFrameBase:
+		e.frameBase = x
 	case attributeStringOffsets:
 		e.strings = uint64(x.number)
 	case attributeAddresses:
@@ -266,7 +271,7 @@ func (d *Data) datum(u *unit, r *reader, v value) (datum, error) {
 	return d.textOf(u, r, f)
 }
 
-// skipped returns how many bytes there are of a value that does not matter.
+// skipped returns the size in bytes of a value that needs no decoding.
 func skipped(u *unit, f form) (size uint64, ok bool) {
 	switch f {
 	case formData16:
@@ -284,7 +289,7 @@ func skipped(u *unit, f form) (size uint64, ok bool) {
 	return 0, false
 }
 
-// sized reads how many bytes a value has that is a block of them.
+// sized reads the size in bytes of a value that is a block.
 func sized(r *reader, f form) (size uint64, ok bool) {
 	switch f {
 	case formBlock1:
@@ -339,7 +344,7 @@ func constant(r *reader, f form, implicit int64) (n int64, ok bool) {
 	return 0, false
 }
 
-// relative reads a reference within the unit.
+// relative reads a reference to an entry of the same unit.
 func relative(r *reader, f form) (n uint64, ok bool) {
 	switch f {
 	case formRef1:
@@ -356,7 +361,7 @@ func relative(r *reader, f form) (n uint64, ok bool) {
 	return 0, false
 }
 
-// textOf reads a string, or where it is.
+// textOf reads a string or its offset.
 func (d *Data) textOf(u *unit, r *reader, f form) (datum, error) {
 	switch f {
 	case formString:
@@ -381,13 +386,13 @@ func (d *Data) textOf(u *unit, r *reader, f form) (datum, error) {
 	return datum{}, fmt.Errorf("%w: a value of form %#x", ErrFormat, uint64(f))
 }
 
-// bytesOfStep is how many bytes are looked through in the time of a step.
+// bytesOfStep is the number of bytes that count as one step when they are searched.
 const bytesOfStep = 64
 
-// maxName is how long names are that are looked at, in bytes.
+// maxName is the maximum length of a name, in bytes.
 const maxName = 256
 
-// stringAt returns a string of a section. One that is too long is none.
+// stringAt returns a string from a section. If it is too long, stringAt returns an empty datum.
 func (d *Data) stringAt(section []byte, at uint64) datum {
 	if at >= uint64(len(section)) {
 		return datum{}
@@ -400,7 +405,7 @@ func (d *Data) stringAt(section []byte, at uint64) datum {
 	return datum{}
 }
 
-// indexed returns the string with a number in the unit's table.
+// indexed returns the string at an index of the unit's table.
 func (d *Data) indexed(u *unit, number uint64) datum {
 	size := uint64(4)
 	if u.wide {
@@ -417,7 +422,7 @@ func (d *Data) indexed(u *unit, number uint64) datum {
 	return d.stringAt(d.strings, at)
 }
 
-// unsigned reads a number of so many bytes, up to 8.
+// unsigned reads a number of size bytes, up to 8.
 func (r *reader) unsigned(size uint8) uint64 {
 	var n uint64
 	for i, b := range r.next(uint64(size)) {

@@ -7,12 +7,11 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// Read reads the part of a file's debugging information that describes types. Other parts
-// are read when they are needed, so the file has to stay open. All methods of the result end
-// with the context.
+// Read reads the part of a file's debugging information that describes types. It reads other parts
+// when they are needed, so the file must stay open. All methods of the result end with the context.
 //
-// The error wraps [ErrNone] where the file has none, and [usdt.ErrFormat], [ErrFormat] or
-// [ErrLimit] where it cannot be read.
+// The error wraps [ErrNone] if the file has no debugging information, and [usdt.ErrFormat],
+// [ErrFormat] or [ErrLimit] if Read cannot read it.
 func Read(ctx context.Context, f *usdt.File) (d *Data, err error) {
 	d = &Data{ctx: ctx, file: f, sections: make(map[string][]byte), steps: maxSteps, tables: make(map[uint64]table)}
 	for name, data := range map[string]*[]byte{
@@ -28,12 +27,12 @@ func Read(ctx context.Context, f *usdt.File) (d *Data, err error) {
 	return d, d.findUnits()
 }
 
-// section returns a section, nil where there is none. Each is read once.
+// section returns a section, or nil if the file has none. It reads each section once.
 func (d *Data) section(name string) (data []byte, err error) {
 	if data, ok := d.sections[name]; ok {
 		return data, nil
 	}
-	defer func() { // the standard library uncompresses, and does not promise to bear with everything
+	defer func() { // debug/elf decompresses the section and may panic on malformed data
 		if problem := recover(); problem != nil {
 			err = fmt.Errorf("%w: section %s: %v", ErrFormat, name, problem)
 		}

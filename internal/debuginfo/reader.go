@@ -5,15 +5,14 @@ import (
 	"encoding/binary"
 )
 
-// A reader reads numbers one after the other. Behind the end it reads zeros, and has
-// failed.
+// A reader reads consecutive numbers. After the end it returns zeros and sets failed.
 type reader struct {
 	data   []byte
 	at     uint64
 	failed bool
 }
 
-// next returns the next bytes, nil where there are not as many.
+// next returns the next n bytes, or nil if fewer are left.
 func (r *reader) next(n uint64) []byte {
 	if r.failed || r.at > uint64(len(r.data)) || n > uint64(len(r.data))-r.at {
 		r.failed = true
@@ -60,7 +59,7 @@ func (r *reader) u64() uint64 {
 	return 0
 }
 
-// word reads an offset into a section.
+// word reads an offset into a section: 8 bytes if wide, else 4.
 func (r *reader) word(wide bool) uint64 {
 	if wide {
 		return r.u64()
@@ -68,10 +67,10 @@ func (r *reader) word(wide bool) uint64 {
 	return uint64(r.u32())
 }
 
-// lebBytes is how many bytes a number of 64 bits takes at most.
+// lebBytes is the maximum number of bytes of a 64-bit number.
 const lebBytes = 10
 
-// uleb reads an unsigned number of any length, of which 64 bits count.
+// uleb reads a ULEB128 number. Bits above 64 are ignored.
 func (r *reader) uleb() uint64 {
 	var n uint64
 	for shift := 0; shift < 7*lebBytes; shift += 7 {
@@ -85,7 +84,7 @@ func (r *reader) uleb() uint64 {
 	return 0
 }
 
-// sleb reads a signed number of any length.
+// sleb reads an SLEB128 number.
 func (r *reader) sleb() int64 {
 	var n int64
 	for shift := 0; shift < 7*lebBytes; shift += 7 {
@@ -103,7 +102,7 @@ func (r *reader) sleb() int64 {
 	return 0
 }
 
-// text reads up to the next NUL, which it skips.
+// text reads up to the next NUL, and skips the NUL.
 func (r *reader) text() []byte {
 	if r.failed || r.at > uint64(len(r.data)) {
 		r.failed = true

@@ -11,9 +11,8 @@ type Struct struct {
 	at   Offset
 }
 
-// Structs finds structures by their names, or the names that a typedef gives them: each in
-// the first unit that has all of it. Those that are nowhere described are missing in the
-// result.
+// Structs finds structures by their names, or by the names of their typedefs: each in the first
+// unit with its complete description. Structures without a description are missing in the result.
 func (d *Data) Structs(names ...string) (map[string]Struct, error) {
 	missing := make(map[string]bool)
 	for _, name := range names {
@@ -31,7 +30,7 @@ func (d *Data) Structs(names ...string) (map[string]Struct, error) {
 	return found, nil
 }
 
-// structsOf moves what a unit describes from the missing ones to those that are found.
+// structsOf moves the structures that a unit describes from missing to found.
 func (d *Data) structsOf(u *unit, missing map[string]bool, found map[string]Struct) error {
 	root, err := d.root(u)
 	if err != nil || !root.children {
@@ -54,7 +53,7 @@ func (d *Data) children(u *unit, parent entry, f func(entry) bool) error {
 	if !parent.children {
 		return nil
 	}
-	for at := parent.next; at < u.end; { // the last list of a unit need not end
+	for at := parent.next; at < u.end; { // a unit's last list of children need not be terminated
 		e, err := d.entryAt(u, at)
 		if err != nil {
 			return err
@@ -69,13 +68,13 @@ func (d *Data) children(u *unit, parent entry, f func(entry) bool) error {
 	return nil
 }
 
-// behind returns where what follows an entry and its children begins.
+// behind returns the offset after an entry and its children.
 func (d *Data) behind(u *unit, e entry) (uint64, error) {
 	for at, depth := e, 0; ; {
 		switch {
 		case at.tag == 0:
 			depth--
-		case at.children && at.sibling > at.next && at.sibling <= u.end: // always further on
+		case at.children && at.sibling > at.next && at.sibling <= u.end: // siblings only lead forward
 			at.next = at.sibling
 		case at.children:
 			depth++
@@ -93,15 +92,15 @@ func (d *Data) behind(u *unit, e entry) (uint64, error) {
 	}
 }
 
-// isStruct tells whether a type is a structure with members.
+// isStruct reports whether a type is a structure with members.
 func (d *Data) isStruct(at Offset) bool {
 	_, e, err := d.resolve(at)
 	return err == nil && e.tag == tagStructType && e.children
 }
 
-// resolve returns the entry of a type, behind its other names and qualifiers.
+// resolve follows typedefs and qualifiers and returns the entry of the type itself.
 func (d *Data) resolve(at Offset) (*unit, entry, error) {
-	const most = 32 // they might go in circles
+	const most = 32 // bound, since the references may form a cycle
 	for range most {
 		u, e, err := d.entry(at)
 		if err != nil {
@@ -120,10 +119,10 @@ func (d *Data) resolve(at Offset) (*unit, entry, error) {
 	return nil, entry{}, ErrMember
 }
 
-// Member returns where a member is, in bytes from the beginning of the structure, and its
-// size in bytes; that of an array is the size of its elements. The path has the names of
-// structures and unions inwards, as in "r.o.max". The error wraps [ErrMember] where there
-// is no such member, or it is more than limit bytes from the beginning.
+// Member returns the place of a member, in bytes from the beginning of the structure, and its size
+// in bytes; for an array, the size of its elements. The path has the names of structures and unions
+// inwards, as in "r.o.max". The error wraps [ErrMember] if there is no such member, or if it is
+// more than limit bytes from the beginning.
 func (s Struct) Member(path string, limit uint64) (offset, size uint64, err error) {
 	at := s.at
 	for name := range strings.SplitSeq(path, ".") {
@@ -140,7 +139,7 @@ func (s Struct) Member(path string, limit uint64) (offset, size uint64, err erro
 	return offset, size, err
 }
 
-// member finds a member of a structure or union. Those of a union have no offset.
+// member finds a member of a structure or union. Members of a union have no offset.
 func (d *Data) member(at Offset, name string) (entry, error) {
 	u, parent, err := d.resolve(at)
 	if err != nil {
@@ -165,7 +164,7 @@ func (d *Data) size(at Offset) (uint64, error) {
 	if err == nil && e.tag == tagArrayType && e.hasType {
 		_, e, err = d.resolve(e.typ)
 	}
-	const pointer = 8 // on the machines that the files are for
+	const pointer = 8 // on all supported machines
 	switch {
 	case err != nil:
 		return 0, err

@@ -1,30 +1,71 @@
 package debuginfo
 
 import (
+	"debug/elf"
 	"fmt"
 	"math"
+
+	"github.com/beamscope/beamscope/usdt"
 )
 
-// maxScopes is how many scopes are within each other, functions and blocks, where a
-// variable is found.
+// maxScopes is the maximum depth of nested scopes (functions and blocks) in which a variable is
+// found.
 const maxScopes = 64
 
-// Register returns the number of the register, by DWARF's numbers of the machine, that a
-// variable is in at an address of the code, as linked. Of several variables with that name
-// it is the innermost. The error wraps [ErrVariable] where the variable is not there, or in
-// no register.
-func (d *Data) Register(pc uint64, name string) (uint8, error) {
+// A Place is where a variable is: in a register, or in memory.
+type Place struct {
+	Register uint8 // by DWARF's numbers of the machine
+	Memory   bool  // the variable is in memory, Offset bytes from the address in the register
+	Offset   int64 // 0 if it is in the register
+}
+
+// Spec returns the place of a variable of eight bytes in the form that the notes about probes have,
+// such as "8@%rax" and "8@-16(%rbp)".
+func (p Place) Spec(machine elf.Machine) (string, error) {
+	register, ok := registerName(machine, p.Register)
+	switch {
+	case !ok:
+		return "", fmt.Errorf("%w: register %d", ErrVariable, p.Register)
+	case p.Memory && machine == elf.EM_AARCH64:
+		return fmt.Sprintf("8@[%s, %d]", register, p.Offset), nil
+	case p.Memory:
+		return fmt.Sprintf("8@%d(%s)", p.Offset, register), nil
+	}
+	return "8@" + register, nil
+}
+
+// registerName returns the name of a register by the number that DWARF gives it: System V
+// ABI for AMD64, figure 3.36; DWARF for the Arm 64-bit Architecture.
+func registerName(machine elf.Machine, n uint8) (string, bool) {
+	amd64 := []string{
+		"%rax", "%rdx", "%rcx", "%rbx", "%rsi", "%rdi", "%rbp", "%rsp",
+		"%r8", "%r9", "%r10", "%r11", "%r12", "%r13", "%r14", "%r15",
+	}
+	switch {
+	case machine == elf.EM_X86_64 && int(n) < len(amd64):
+		return amd64[n], true
+	case machine == elf.EM_AARCH64 && n <= 30:
+		return fmt.Sprintf("x%d", n), true
+	}
+	return "", false
+}
+
+// Variable returns the place of a variable at an address of the code of an executable, as linked.
+// Of several variables with that name it is the innermost. The executable may be the file of the
+// debugging information. The error wraps [ErrVariable] if the variable is not there, or not in a
+// register or a frame of the stack.
+func (d *Data) Variable(exe *usdt.File, pc uint64, name string) (Place, error) {
 	u, root, err := d.unitOf(pc)
 	if err != nil {
-		return 0, err
+		return Place{}, err
 	}
 	s := search{d: d, u: u, pc: pc, name: name, err: ErrVariable}
-	// All scopes around an entry are at the address where depth is here.
+	// An entry at depth here is in scopes that all contain the address.
 	depth, here := 1, 1
 	for at := root.next; root.children && depth > 0 && at < u.end; {
 		e, err := d.entryAt(u, at)
 		if err != nil {
-			return 0, err
+			return Place{}, err
 		}
 		at = e.next
 		if e.tag == 0 {
@@ -35,7 +76,7 @@ func (d *Data) Register(pc uint64, name string) (uint8, error) {
 		if depth == here {
 			opens, err := s.entry(e, depth)
 			if err != nil {
-				return 0, err
+				return Place{}, err
 			}
 			if opens && here < maxScopes {
 				here++
@@ -45,10 +86,13 @@ func (d *Data) Register(pc uint64, name string) (uint8, error) {
 			depth++
 		}
 	}
-	return s.found, s.err
+	if s.err != nil {
+		return Place{}, s.err
+	}
+	return d.place(exe, pc, s.found, s.base)
 }
 
-// unitOf returns the unit that has the code at an address, and its first entry.
+// unitOf returns the unit with the code at an address, and the unit's first entry.
 func (d *Data) unitOf(pc uint64) (*unit, entry, error) {
 	for i := range d.units {
 		u := &d.units[i]
@@ -67,49 +111,55 @@ func (d *Data) unitOf(pc uint64) (*unit, entry, error) {
 	return nil, entry{}, fmt.Errorf("%w: no unit has the code at %#x", ErrVariable, pc)
 }
 
-// A search is for the innermost variable of a name at an address.
+// A search looks for the innermost variable with a name at an address.
 type search struct {
 	d    *Data
 	u    *unit
 	pc   uint64
 	name string
 
-	found     uint8
-	innermost int   // depth of what was found
-	err       error // why nothing was; nil where something was
+	frame     []byte // frame base of the function that contains the address
+	found     []byte // location of the variable that was found
+	base      []byte // frame base of that variable's function
+	innermost int    // scope depth of the variable that was found
+	err       error  // why no variable was found; nil if one was
 }
 
-// entry looks at an entry at a depth. opens is true where its children are at the address
-// too.
+// entry examines an entry at a depth. opens reports whether the entry is a scope that contains the
+// address.
 func (s *search) entry(e entry, depth int) (opens bool, err error) {
 	switch e.tag {
 	case tagVariable, tagParameter:
 		if depth < s.innermost || s.d.nameOf(e) != s.name {
 			return false, s.d.ctxErr()
 		}
-		register, err := s.d.registerAt(s.u, e, s.pc)
+		location, err := s.d.locationAt(s.u, e, s.pc)
 		if err == nil {
-			s.found, s.innermost, s.err = register, depth, nil
+			s.found, s.base, s.innermost, s.err = location, s.frame, depth, nil
 		} else if s.innermost == 0 {
 			s.err = err
 		}
 		return false, s.d.ctxErr()
-	case tagLexicalBlock: // its code says nothing: gcc gives some an empty range
+	case tagLexicalBlock: // its code range is not used: gcc gives some blocks an empty range
 		return e.children, nil
 	case tagSubprogram, tagInlined:
 		if !e.children {
 			return false, nil
 		}
-		return s.d.contains(s.u, e, s.pc)
+		opens, err := s.d.contains(s.u, e, s.pc)
+		if opens && e.tag == tagSubprogram {
+			s.frame = e.frameBase.text
+		}
+		return opens, err
 	}
 	return false, nil
 }
 
-// ctxErr returns an error where no more may be done: what looked for less believes that
-// there is nothing.
+// ctxErr returns an error if no more steps are allowed. Callers would otherwise conclude that there
+// is nothing to find.
 func (d *Data) ctxErr() error { return d.step() }
 
-// nameOf returns the name of a variable, which is elsewhere where its function is inlined.
+// nameOf returns the name of a variable. For an inlined function, it is in the abstract origin.
 func (d *Data) nameOf(e entry) string {
 	if e.hasOrigin {
 		_, origin, err := d.entry(e.origin)
@@ -121,7 +171,7 @@ func (d *Data) nameOf(e entry) string {
 	return string(e.name)
 }
 
-// address returns an address that an attribute says.
+// address returns the address in an attribute.
 func (d *Data) address(u *unit, x datum) (uint64, error) {
 	switch x.kind {
 	case address:
@@ -132,7 +182,7 @@ func (d *Data) address(u *unit, x datum) (uint64, error) {
 	return 0, fmt.Errorf("%w: no address", ErrFormat)
 }
 
-// addressAt returns the address with an index of the unit's table.
+// addressAt returns the address at an index of the unit's table.
 func (d *Data) addressAt(u *unit, index uint64) (uint64, error) {
 	section, err := d.section("addr")
 	if err != nil {
@@ -149,8 +199,8 @@ func (d *Data) addressAt(u *unit, index uint64) (uint64, error) {
 	return n, nil
 }
 
-// contains reports whether an address is in the code that an entry describes. Ranges that
-// cannot be read have none.
+// contains reports whether an address is in the code of an entry. Unreadable ranges contain no
+// address.
 func (d *Data) contains(u *unit, e entry, pc uint64) (bool, error) {
 	if low, err := d.address(u, e.low); err == nil && e.high.kind != nothing {
 		high := low + uint64(e.high.number)
@@ -190,7 +240,7 @@ func (d *Data) contains(u *unit, e entry, pc uint64) (bool, error) {
 	return found, err
 }
 
-// listAt returns where the list of ranges with an index begins.
+// listAt returns the offset of the range list with an index.
 func listAt(u *unit, section []byte, index uint64) (uint64, error) {
 	size := uint64(4)
 	if u.wide {
@@ -207,44 +257,67 @@ func listAt(u *unit, section []byte, index uint64) (uint64, error) {
 	return at, nil
 }
 
-// registerAt returns the register that a variable is in at an address.
-func (d *Data) registerAt(u *unit, e entry, pc uint64) (uint8, error) {
+// locationAt returns the expression of the place of a variable at an address.
+func (d *Data) locationAt(u *unit, e entry, pc uint64) ([]byte, error) {
 	if e.location.kind == block {
-		return registerOf(e.location.text)
+		return e.location.text, nil
 	}
 	name, kind := "loc", locations4
 	if u.version >= 5 {
 		name, kind = "loclists", locations5
 	}
-	if k := e.location.kind; k != offset && (k != number || u.version >= 4) { // an offset was a number once
-		return 0, ErrVariable
+	if k := e.location.kind; k != offset && (k != number || u.version >= 4) { // before DWARF 4, offsets had the form of numbers
+		return nil, ErrVariable
 	}
 	section, err := d.section(name)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	l := newList(d, u, pc, section, uint64(e.location.number), kind)
 	expression, found, err := l.find()
-	if err != nil {
-		return 0, err
+	if err == nil && !found {
+		err = fmt.Errorf("%w: it is nowhere", ErrVariable)
 	}
-	if !found {
-		return 0, fmt.Errorf("%w: it is nowhere", ErrVariable)
-	}
-	return registerOf(expression)
+	return expression, err
 }
 
-// registerOf returns the register that a location is: DW_OP_reg0 to DW_OP_reg31, and
-// nothing besides.
-func registerOf(expression []byte) (uint8, error) {
-	const first, last = 0x50, 0x6f
-	if len(expression) != 1 || expression[0] < first || expression[0] > last {
-		return 0, fmt.Errorf("%w: it is in no register", ErrVariable)
+// The operations of locations that are known: DW_OP_reg0 and so on, DW_OP_breg0 and so on,
+// DW_OP_fbreg, and DW_OP_call_frame_cfa.
+const (
+	inRegister   = 0x50
+	byRegister   = 0x70
+	registers    = 32
+	byFrame      = 0x91
+	canonicFrame = 0x9c
+)
+
+// place returns the place that an expression describes, which is one operation. base is the frame
+// base of the function.
+func (d *Data) place(exe *usdt.File, pc uint64, expression, base []byte) (Place, error) {
+	r := reader{data: expression}
+	op := r.u8()
+	var p Place
+	switch {
+	case op >= inRegister && op < inRegister+registers:
+		p = Place{Register: op - inRegister}
+	case op >= byRegister && op < byRegister+registers:
+		p = Place{Register: op - byRegister, Memory: true, Offset: r.sleb()}
+	case op == byFrame && len(base) == 1 && base[0] == canonicFrame:
+		frame, err := d.frameAt(exe, pc)
+		if err != nil {
+			return Place{}, err
+		}
+		p = Place{Register: frame.register, Memory: true, Offset: frame.offset + r.sleb()}
+	default:
+		r.failed = true
 	}
-	return expression[0] - first, nil
+	if r.failed || r.at != uint64(len(expression)) {
+		return Place{}, fmt.Errorf("%w: it is neither in a register nor in a frame", ErrVariable)
+	}
+	return p, nil
 }
 
-// A listKind says what the entries of a list are, and in which form.
+// A listKind is the kind and encoding of a list's entries.
 type listKind uint8
 
 const (
@@ -254,25 +327,25 @@ const (
 	locations5
 )
 
-// located reports whether the entries have expressions.
+// located reports whether the entries have location expressions.
 func (k listKind) located() bool { return k == locations4 || k == locations5 }
 
-// A list is a list of ranges of addresses, each with an expression where it is of locations.
+// A list is a range list or location list. Entries of a location list have an expression.
 type list struct {
 	d    *Data
 	u    *unit
 	kind listKind
 	r    reader
-	base uint64 // that addresses are relative to
-	pc   uint64 // that is looked for
+	base uint64 // base of the relative addresses
+	pc   uint64 // address to look for
 }
 
 func newList(d *Data, u *unit, pc uint64, section []byte, at uint64, kind listKind) list {
 	return list{d: d, u: u, kind: kind, r: reader{data: section, at: at}, base: u.low, pc: pc}
 }
 
-// find returns the expression of the range that has the address. A list that cannot be read
-// has none; the error is that of a limit.
+// find returns the expression of the range that contains the address. An unreadable list contains
+// no range; the error says that a limit was reached.
 func (l *list) find() (expression []byte, found bool, err error) {
 	for {
 		if err := l.d.step(); err != nil {
@@ -288,14 +361,13 @@ func (l *list) find() (expression []byte, found bool, err error) {
 	}
 }
 
-// A listEntry is an entry of a list: from an address up to another one. It is empty where it
-// has none of its own.
+// A listEntry covers the addresses in [from, to). It is empty if the entry only sets a base address.
 type listEntry struct {
 	from, to   uint64
 	expression []byte
 }
 
-// next reads an entry, false where it is the last or not known.
+// next reads an entry. It returns false at the end and for an unknown entry.
 func (l *list) next() (listEntry, bool) {
 	if l.kind == ranges4 || l.kind == locations4 {
 		return l.next4()
@@ -325,15 +397,15 @@ func (l *list) next4() (listEntry, bool) {
 	return x, true
 }
 
-// Kinds of entries of DWARF 5. Those of locations, DW_LLE_*, have one more, and the numbers
-// of DW_RLE_* with one added behind it.
+// Kinds of DWARF 5 entries. Location lists (DW_LLE_*) have one more kind, and after it the numbers
+// of range lists (DW_RLE_*) plus one.
 const (
 	endOfList = iota
 	baseIndex
 	indexToIndex
 	indexOfLength
 	offsetPair
-	anywhere // of locations only
+	anywhere // location lists only
 	baseAddress
 	startToEnd
 	startOfLength
@@ -368,7 +440,7 @@ func (l *list) next5() (listEntry, bool) {
 	case indexOfLength:
 		x.from = l.indexed()
 		x.to = x.from + l.r.uleb()
-	default: // endOfList, too
+	default: // endOfList, and unknown kinds
 		return x, false
 	}
 	if l.kind.located() {
@@ -377,7 +449,7 @@ func (l *list) next5() (listEntry, bool) {
 	return x, true
 }
 
-// indexed reads an index of an address, and returns that.
+// indexed reads an index and returns the address at it.
 func (l *list) indexed() uint64 {
 	at, err := l.d.addressAt(l.u, l.r.uleb())
 	if err != nil {

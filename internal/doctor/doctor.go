@@ -1,8 +1,7 @@
-// Package doctor finds out what a machine and its Erlang VMs can do for the
-// oscilloscope, and says what to do about what they cannot.
+// Package doctor finds out what a machine and its Erlang VMs can do for the oscilloscope, and
+// advises the user about the rest.
 //
-// What it looks at comes in through a [System], so that it can be told of
-// machines other than the one that it runs on.
+// It gets its data from a [System], so tests can describe other machines.
 package doctor
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// A Status is what became of a check.
+// A Status is the result of a check.
 type Status string
 
 // The statuses of checks.
@@ -26,109 +25,137 @@ const (
 	Unknown Status = "unknown" // could not be found out
 )
 
-// A Check is one thing that was looked at.
+// A Check is the result of one check.
 type Check struct {
 	Name   string `json:"check"`
-	PID    int    `json:"pid,omitempty"` // of the VM that it concerns; 0: the machine
+	PID    int    `json:"pid,omitempty"` // of the VM; 0: the check is about the machine
 	Status Status `json:"status"`
 	Found  string `json:"found"`
-	Do     string `json:"do,omitempty"` // "" where there is nothing to do
+	Do     string `json:"do,omitempty"` // what the user can do; "" if nothing
 }
 
-// A Report is what was found.
+// A Report is the result of all checks.
 type Report struct {
 	Checks []Check
 
-	// Works says that a VM was attached to, in earnest.
+	// Works means that a VM can be observed, even if beamscope sees only its spans.
 	Works bool
 
-	// Do is the most important thing to do, "" where it works.
+	// OnlySpans says that Works is true, and that beamscope can observe nothing but spans and waits
+	// for a processor: it attached to the probes of no VM.
+	OnlySpans bool
+
+	// Do is the most important thing to do; "" if everything works.
 	Do string
 }
 
 // A VM is a running Erlang VM.
 type VM struct {
-	PID     int
-	Node    string // "" where it is not distributed
-	Exe     string // name of its executable, for people
-	Flavour string // JIT or interpreter; "" where it cannot be told
-	Probes  int    // how many VM probes it has
-	Stopped string // why nothing happens in it, "" where it runs
-	Err     error  // why Probes could not be read, or that there are none
+	PID      int
+	Node     string   // node name; "" if the VM is not distributed
+	Exe      string   // name of its executable, for people
+	Flavour  string   // JIT or interpreter; "" if unknown
+	Probes   int      // number of VM probes
+	Build    string   // the known build, if the VM has no probes and functions stand in for them; otherwise ""
+	Seen     []string // built-in outcomes that can be observed, if functions stand in for probes
+	Unseen   []string // built-in outcomes that cannot be observed, if functions stand in for probes or the VM is stripped
+	Explains bool     // slow spans can be explained, if functions stand in for probes
+	Stopped  string   // why the VM does not run; "" if it runs
+
+	// Stripped means that the executable has no symbols. Symbols is the name of the file that has
+	// them instead, "" if there is none.
+	Stripped bool
+	Symbols  string
+	BuildID  string // of the executable, "" if it has none
+
+	Err error // why Probes could not be read, or that there are none
 }
 
-// A Feature is something that the kernel may or may not have.
+// A Feature is an ability that a kernel may lack.
 type Feature struct {
 	Name string
-	Try  func() error // wraps ebpf.ErrNotSupported where it is not there
+	Try  func() error // the error wraps ebpf.ErrNotSupported if the kernel lacks the feature
 }
 
-// A Trial is what it took to attach to a VM and to detach from it.
+// A Trial contains how long it took to attach to a VM and to detach from it.
 type Trial struct {
 	Attach, Detach time.Duration
 }
 
-// A System is a machine, as far as the doctor looks at it.
+// A System is a machine that the doctor examines.
 type System struct {
 	OS, Arch string // as in runtime.GOOS, runtime.GOARCH
 
 	// Root is the root folder of the file system, for proc and sys.
 	Root fs.FS
 
-	// EBPF tells whether collectors can work: nil, or an error that wraps
-	// bpf.ErrPermission or bpf.ErrKernel.
+	// EBPF returns nil if collectors can work, or an error that wraps bpf.ErrPermission or
+	// bpf.ErrKernel, perhaps with bpf.ErrNamespace.
 	EBPF func() error
 
 	Features []Feature // that collectors need
 
-	// Subjects tells what the kernel refuses of all that can be observed.
+	// Subjects returns the subjects of observation, with the kernel's error for each that it
+	// refuses.
 	Subjects func(context.Context) ([]bpf.Subject, error)
 
-	// PID is of the VM that was asked for, 0 for all.
+	// PID is the pid of the requested VM, 0 for all.
 	PID int
 
-	// VMs returns the running VMs, and the processes that could not be looked at; the
-	// error wraps vm.ErrNone where there are none, vm.ErrNotVM where the one that was
-	// asked for is something else.
+	// VMs returns the running VMs, and the processes that could not be inspected. The error wraps
+	// vm.ErrNone if there are no VMs, and vm.ErrNotVM if the requested process is not a VM.
 	VMs func(context.Context) ([]VM, usdt.Skipped, error)
 
-	// Try attaches to a VM that has probes, and detaches.
+	// Spans reads the memory of a VM, and reports whether it records spans there. The error wraps
+	// fs.ErrPermission if this user may not read the memory, and usdt.ErrProcessGone if the VM has
+	// ended.
+	Spans func(context.Context, VM) (recorded bool, err error)
+
+	// Try attaches to a VM that has probes or functions that stand in for them, and
+	// detaches. The error wraps vm.ErrNone if the VM has ended.
 	Try func(context.Context, VM) (Trial, error)
 }
 
-// Examine makes all checks.
-func Examine(ctx context.Context, s System) Report {
-	e := examination{System: s}
+// Examine makes all checks, and passes each to tell as soon as it is done. After the context has
+// ended, it tells nothing more: the results of further checks would be wrong.
+func Examine(ctx context.Context, s System, tell func(Check)) Report {
+	e := examination{System: s, tell: func(c Check) {
+		if ctx.Err() == nil {
+			tell(c)
+		}
+	}}
 	e.system()
 	e.privileges()
 	e.ebpf()
 	e.features()
 	e.uprobes()
 	e.subjects(ctx)
-	vms := e.vms(ctx)
-	e.lockdown()
 	e.comfort()
-	e.report.Checks = append(e.report.Checks, vms...)
+	e.vms(ctx)
+	e.lockdown() // depends on whether beamscope could attach to a VM
+	e.report.OnlySpans = e.report.Works && !e.attached
 	if !e.report.Works {
 		e.report.Do = e.first()
 	}
 	return e.report
 }
 
-// An examination is a report under way.
+// An examination builds a report.
 type examination struct {
 	System
+	tell       func(Check)
 	report     Report
 	release    string // of the kernel
 	ebpfErr    error  // of System.EBPF
-	privileged bool   // nothing is lacking
-	tried      bool   // whether a VM was there to be attached to
-	urgent     string // the most important thing to do, of those found so far
-	urgentAt   int    // and how important it is: the lowest is the first
+	privileged bool   // no capability is missing
+	tried      bool   // whether there was a VM to attach to
+	attached   bool   // whether attaching to a VM succeeded
+	urgent     string // the most important thing to do so far
+	urgentAt   int    // its importance; lower is more important
 }
 
-// How important it is to do something, the most important first. Without
-// privileges one learns little of the kernel, without eBPF a VM is of no use.
+// The importance of an action, the most important first. Without privileges little of the kernel
+// can be examined, and without eBPF a VM is of no use.
 const (
 	onPlatform = iota + 1
 	onPermission
@@ -140,10 +167,16 @@ const (
 
 // add adds a check about the machine.
 func (e *examination) add(name string, status Status, found, do string) {
-	e.report.Checks = append(e.report.Checks, Check{Name: name, Status: status, Found: found, Do: do})
+	e.done(Check{Name: name, Status: status, Found: found, Do: do})
 }
 
-// must notes something without which nothing works.
+// done adds a check, and tells it.
+func (e *examination) done(c Check) {
+	e.report.Checks = append(e.report.Checks, c)
+	e.tell(c)
+}
+
+// must adds an action without which nothing works.
 func (e *examination) must(importance int, do string) {
 	if e.urgentAt == 0 || importance < e.urgentAt {
 		e.urgentAt, e.urgent = importance, do

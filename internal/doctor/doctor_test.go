@@ -37,13 +37,14 @@ func healthy() System {
 		VMs: func(context.Context) ([]VM, usdt.Skipped, error) {
 			return []VM{{PID: 4711, Node: "shop@host", Exe: "/opt/otp/erts-13.1.5/bin/beam.smp", Flavour: "JIT", Probes: 1004}}, usdt.Skipped{}, nil
 		},
+		Spans: spans(false, nil),
 		Try: func(context.Context, VM) (Trial, error) {
 			return Trial{Attach: 12300 * time.Microsecond, Detach: 24 * time.Millisecond}, nil
 		},
 	}
 }
 
-// refusing is the Subjects of a kernel that refuses some of three.
+// refusing is the Subjects function of a kernel that refuses some of three subjects.
 func refusing(names ...string) func(context.Context) ([]bpf.Subject, error) {
 	return func(context.Context) ([]bpf.Subject, error) {
 		subjects := []bpf.Subject{{Name: "spans"}, {Name: "os-wait"}, {Name: "explanations"}}
@@ -61,8 +62,7 @@ const (
 	userStatus = "Name:\tbeamscope\nUid:\t1000\t1000\t1000\t1000\nCapEff:\t0000000000000000\n"
 )
 
-// root is the file system of a healthy machine, but for some of its files: those
-// that are nil are not there.
+// root is the file system of a healthy machine, with some files changed. A nil file does not exist.
 func root(changes fstest.MapFS) fs.FS {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text + "\n")} }
 	link := func(text string) *fstest.MapFile {
@@ -89,6 +89,11 @@ func root(changes fstest.MapFS) fs.FS {
 
 func text(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
 
+func containerWithoutBTF(s *System) {
+	s.Root = root(fstest.MapFS{"sys/kernel/btf/vmlinux": nil})
+	s.EBPF = func() error { return fmt.Errorf("%w: %w", bpf.ErrKernel, bpf.ErrNamespace) }
+}
+
 func unprivileged(s *System) {
 	denied := fmt.Errorf("%w: %w", bpf.ErrPermission, fs.ErrPermission)
 	s.Root = root(fstest.MapFS{"proc/self/status": text(userStatus)})
@@ -112,7 +117,32 @@ func find(err error) func(*System) {
 	}
 }
 
-// stopped has every VM stopped.
+// withoutProbes has one VM, without probes, that records spans.
+func withoutProbes(s *System) {
+	unknown := &vm.UnknownBuildError{ID: "abcd", Release: 25}
+	s.VMs = func(context.Context) ([]VM, usdt.Skipped, error) {
+		return []VM{{PID: 42, Exe: "/usr/lib/erlang/erts-13.1.5/bin/beam.smp", Err: fmt.Errorf("%w (%w)", vm.ErrNoProbes, unknown)}}, usdt.Skipped{}, nil
+	}
+	s.Spans = spans(true, nil)
+}
+
+// standIns has one VM, whose functions stand in for some probes.
+func standIns(s *System) {
+	s.VMs = func(context.Context) ([]VM, usdt.Skipped, error) {
+		return []VM{{
+			PID: 42, Exe: "/usr/lib/erlang/erts-13.1.5/bin/beam.smp", Build: "erlang-base 1:25.2.3",
+			Seen: []string{"gc", "message", "run"}, Unseen: []string{"copy"}, Explains: true,
+		}}, usdt.Skipped{}, nil
+	}
+	s.Spans = spans(true, nil)
+}
+
+// spans returns a Spans function with the same result for every VM.
+func spans(found bool, err error) func(context.Context, VM) (bool, error) {
+	return func(context.Context, VM) (bool, error) { return found, err }
+}
+
+// stopped makes every VM a stopped one.
 func stopped(s *System) {
 	find := s.VMs
 	s.VMs = func(ctx context.Context) ([]VM, usdt.Skipped, error) {
@@ -121,6 +151,82 @@ func stopped(s *System) {
 			vms[i].Stopped = "stopped by a signal (SIGSTOP or SIGTSTP)"
 		}
 		return vms, skipped, err
+	}
+}
+
+func ignore(Check) {}
+
+// Examine reports each check before the next one begins. Otherwise a slow check looks like a hang.
+func TestAtOnce(t *testing.T) {
+	s := healthy()
+	var told []string
+	last := func(want string) {
+		t.Helper()
+		if len(told) == 0 || told[len(told)-1] != want {
+			t.Errorf("told so far: %q, and the last one is to be %s", told, want)
+		}
+	}
+	s.EBPF = func() error { last("privileges"); return nil }
+	s.Features = []Feature{
+		{"uprobe_multi", func() error { last("eBPF"); return nil }},
+		{"ring buffer", func() error { last("uprobe_multi"); return nil }},
+	}
+	s.Subjects = func(context.Context) ([]bpf.Subject, error) { last("uprobes"); return nil, nil }
+	vms := s.VMs
+	s.VMs = func(ctx context.Context) ([]VM, usdt.Skipped, error) { last("clock"); return vms(ctx) }
+	s.Try = func(context.Context, VM) (Trial, error) { last("Erlang VM"); return Trial{}, nil }
+	r := Examine(t.Context(), s, func(c Check) { told = append(told, c.Name) })
+	last("lockdown") // attaching to VMs shows whether it is in the way
+	var all []string
+	for _, c := range r.Checks {
+		all = append(all, c.Name)
+	}
+	if diff := cmp.Diff(all, told); diff != "" {
+		t.Errorf("told otherwise than reported (-want +got):\n%s", diff)
+	}
+}
+
+// The same holds for each check of a VM that is not attached to.
+func TestAtOnceWithoutProbes(t *testing.T) {
+	s := healthy()
+	withoutProbes(&s)
+	var told []string
+	s.Spans = func(context.Context, VM) (bool, error) {
+		if n := len(told); n == 0 || told[n-1] != "Erlang VM" {
+			t.Errorf("told before the spans are looked for: %q", told)
+		}
+		return false, nil
+	}
+	Examine(t.Context(), s, func(c Check) { told = append(told, c.Name) })
+}
+
+// After the user has interrupted Examine, it reports no more checks.
+func TestInterrupted(t *testing.T) {
+	s := healthy()
+	ctx, cancel := context.WithCancel(t.Context())
+	s.Subjects = func(context.Context) ([]bpf.Subject, error) { cancel(); return nil, ctx.Err() }
+	Examine(ctx, s, func(c Check) {
+		if ctx.Err() != nil {
+			t.Errorf("told after the interruption: %+v", c)
+		}
+	})
+}
+
+// A known build is reported as such. Only what it cannot show needs another VM.
+func TestKnownBuild(t *testing.T) {
+	s := healthy()
+	standIns(&s)
+	find := s.VMs
+	s.VMs = func(ctx context.Context) ([]VM, usdt.Skipped, error) {
+		vms, skipped, err := find(ctx)
+		vms[0].Unseen = nil
+		return vms, skipped, err
+	}
+	r := Examine(t.Context(), s, ignore)
+	i := slices.IndexFunc(r.Checks, func(c Check) bool { return c.Name == "Erlang VM" })
+	c := r.Checks[i]
+	if c.Status != OK || !strings.Contains(c.Found, "known build: erlang-base 1:25.2.3") || c.Do != "" {
+		t.Errorf("%+v", c)
 	}
 }
 
@@ -139,7 +245,7 @@ func TestExamine(t *testing.T) {
 		{"not root: the features", unprivileged, "ring buffer", Unknown, false, "run as root"},
 		{"not root: the VM", unprivileged, "attach", Unknown, false, "run as root"},
 		{
-			"not root and no VM to be seen",
+			"not root, and VMs are hidden",
 			func(s *System) { unprivileged(s); find(fmt.Errorf("beam.smp: %w %w", vm.ErrNone, vm.ErrHidden))(s) },
 			"Erlang VMs", Unknown, false, "run as root",
 		},
@@ -151,7 +257,7 @@ func TestExamine(t *testing.T) {
 			"privileges", OK, true, "",
 		},
 		{
-			"no CAP_SYS_PTRACE, but the VM is one's own",
+			"no CAP_SYS_PTRACE, but the VM belongs to the same user",
 			func(s *System) {
 				s.Root = root(fstest.MapFS{"proc/self/status": text("Uid:\t1000\t1000\t1000\t1000\nCapEff:\t000000c000000000\n")})
 			},
@@ -204,7 +310,7 @@ func TestExamine(t *testing.T) {
 		{"no VM", find(fmt.Errorf("beam.smp: %w", vm.ErrNone)), "Erlang VMs", Missing, false, "beamscope demo"},
 		{"no Erlang VM", find(fmt.Errorf("pid 1 (init): %w", vm.ErrNotVM)), "Erlang VMs", Missing, false, "give --pid the id of a running VM"},
 		{
-			"what nobody may look at",
+			"a process that cannot be inspected",
 			func(s *System) { s.PID = 1; find(fmt.Errorf("pid 1: %w", fs.ErrPermission))(s) },
 			"Erlang VMs", Missing, false, "give --pid the id of a running VM",
 		},
@@ -215,15 +321,55 @@ func TestExamine(t *testing.T) {
 		},
 		{
 			"a VM without probes",
+			withoutProbes,
+			"Erlang VM", Warning, true, "",
+		},
+		{"a VM without probes: its spans", withoutProbes, "spans", OK, true, ""},
+		{"a VM without probes: no attaching", withoutProbes, "attach", "", true, ""},
+		{
+			"a VM without probes, and lockdown is not known",
 			func(s *System) {
-				s.VMs = func(context.Context) ([]VM, usdt.Skipped, error) {
-					return []VM{{PID: 42, Exe: "/usr/lib/erlang/erts-13.1.5/bin/beam.smp", Err: vm.ErrNoProbes}}, usdt.Skipped{}, nil
-				}
+				withoutProbes(s)
+				s.Root = root(fstest.MapFS{"sys/kernel/security/lockdown": nil})
 			},
-			"Erlang VM", Missing, false, "pid 42 has no probes",
+			"lockdown", Unknown, true, "",
+		},
+		{"a VM without probes or spans yet", func(s *System) { withoutProbes(s); s.Spans = spans(false, nil) }, "spans", OK, true, ""},
+		{"a VM without probes, and not root", func(s *System) { withoutProbes(s); unprivileged(s) }, "spans", OK, true, ""},
+		{
+			"a VM without probes or spans yet, and not root",
+			func(s *System) { withoutProbes(s); unprivileged(s); s.Spans = spans(false, nil) },
+			"spans", Missing, false, "run as root",
 		},
 		{
-			"a VM that may not be looked at",
+			"a VM without probes, of another user, and not root",
+			func(s *System) { withoutProbes(s); unprivileged(s); s.Spans = spans(false, fs.ErrPermission) },
+			"spans", Unknown, false, "run as root",
+		},
+		{
+			"a VM without probes whose memory cannot be read",
+			func(s *System) { withoutProbes(s); s.Spans = spans(false, errors.New("no answer")) },
+			"spans", Missing, false, "no answer",
+		},
+		{"a VM with probes that records spans, and not root", func(s *System) { unprivileged(s); s.Spans = spans(true, nil) }, "spans", OK, true, ""},
+		{"a VM whose functions stand in for probes", standIns, "Erlang VM", OK, true, ""},
+		{
+			"a VM that ended meanwhile",
+			func(s *System) {
+				s.Try = func(context.Context, VM) (Trial, error) { return Trial{}, fmt.Errorf("pid 4711: %w", vm.ErrNone) }
+			},
+			"attach", Unknown, false, "start an Erlang VM",
+		},
+		{
+			"a VM without probes that ended meanwhile",
+			func(s *System) {
+				withoutProbes(s)
+				s.Spans = spans(false, fmt.Errorf("process 42: %w", usdt.ErrProcessGone))
+			},
+			"spans", Unknown, false, "start an Erlang VM",
+		},
+		{
+			"a VM that cannot be inspected without root",
 			func(s *System) {
 				s.VMs = func(context.Context) ([]VM, usdt.Skipped, error) {
 					return []VM{{PID: 42, Exe: "beam.smp", Err: fs.ErrPermission}}, usdt.Skipped{}, nil
@@ -232,7 +378,16 @@ func TestExamine(t *testing.T) {
 			"Erlang VM", Unknown, false, "run as root",
 		},
 		{
-			"a process that cannot be looked at",
+			"a process that is called like a VM and is none",
+			func(s *System) {
+				s.VMs = func(context.Context) ([]VM, usdt.Skipped, error) {
+					return []VM{{PID: 42, Exe: "beam.smp", Err: errors.Join(vm.ErrNotVM, vm.ErrNoProbes)}}, usdt.Skipped{}, nil
+				}
+			},
+			"Erlang VM", Warning, false, "start an Erlang VM",
+		},
+		{
+			"a process that was skipped",
 			func(s *System) {
 				vms := s.VMs
 				s.VMs = func(ctx context.Context) ([]VM, usdt.Skipped, error) {
@@ -246,6 +401,8 @@ func TestExamine(t *testing.T) {
 			s.Try = func(context.Context, VM) (Trial, error) { return Trial{}, errors.New("busy") }
 		}, "attach", Missing, false, "busy"},
 		{"no BTF", func(s *System) { s.Root = root(fstest.MapFS{"sys/kernel/btf/vmlinux": nil}) }, "BTF", Warning, true, ""},
+		{"no BTF in a container", containerWithoutBTF, "BTF", Missing, false, "run beamscope on the host"},
+		{"no BTF in a container: eBPF", containerWithoutBTF, "eBPF", Missing, false, "CONFIG_DEBUG_INFO_BTF"},
 		{"no JIT", func(s *System) { s.Root = root(fstest.MapFS{"proc/sys/net/core/bpf_jit_enable": text("0")}) }, "eBPF JIT", Warning, true, ""},
 		{"slow clock", func(s *System) {
 			s.Root = root(fstest.MapFS{"sys/devices/system/clocksource/clocksource0/current_clocksource": text("hpet")})
@@ -255,7 +412,7 @@ func TestExamine(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := healthy()
 			test.change(&s)
-			r := Examine(t.Context(), s)
+			r := Examine(t.Context(), s, ignore)
 			if r.Works != test.works || (r.Do == "") != test.works || !strings.Contains(r.Do, test.do) {
 				t.Errorf("works: %v; to do: %q", r.Works, r.Do)
 			}
@@ -292,21 +449,27 @@ func TestOlder(t *testing.T) {
 
 func TestText(t *testing.T) {
 	for name, change := range map[string]func(*System){
-		"works":    func(*System) {},
-		"not-root": unprivileged,
-		"no-probes": func(s *System) {
-			s.VMs = func(context.Context) ([]VM, usdt.Skipped, error) {
-				return []VM{{PID: 42, Exe: "/usr/lib/erlang/erts-13.1.5/bin/beam.smp", Err: vm.ErrNoProbes}}, usdt.Skipped{}, nil
-			}
-		},
+		"works":     func(*System) {},
+		"not-root":  unprivileged,
+		"no-probes": withoutProbes,
+		"stand-ins": standIns,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := healthy()
 			change(&s)
-			r := Examine(t.Context(), s)
 			var text, json strings.Builder
-			if err := errors.Join(Text(&text, r), JSON(&json, r)); err != nil {
-				t.Fatal(err)
+			printers := []Printer{NewText(&text), NewJSON(&json)}
+			r := Examine(t.Context(), s, func(c Check) {
+				for _, p := range printers {
+					if err := p.Check(c); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			for _, p := range printers {
+				if err := p.Result(r); err != nil {
+					t.Fatal(err)
+				}
 			}
 			golden(t, name+".txt", text.String())
 			golden(t, name+".json", json.String())
@@ -314,7 +477,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// golden compares with a file of testdata, or writes it if UPDATE_GOLDEN is set.
+// golden compares with a file in testdata, or writes the file if UPDATE_GOLDEN is set.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)

@@ -2,20 +2,27 @@ package doctor
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/features"
 
 	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/ring"
+	"github.com/beamscope/beamscope/internal/symbols"
+	"github.com/beamscope/beamscope/internal/target"
 	"github.com/beamscope/beamscope/internal/vm"
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// Host returns the machine that this runs on, with the VMs that the target means.
+// Host returns this machine, with the VMs of the target.
 func Host(target vm.Target) System {
 	return System{
 		OS:   runtime.GOOS,
@@ -29,51 +36,105 @@ func Host(target vm.Target) System {
 		Subjects: bpf.Subjects,
 		PID:      target.PID,
 		VMs:      func(ctx context.Context) ([]VM, usdt.Skipped, error) { return running(ctx, target) },
-		Try:      try,
+		Spans:    recordsSpans,
+		Try:      func(ctx context.Context, v VM) (Trial, error) { return try(ctx, v, target.Symbols) },
 	}
 }
 
-// running describes the VMs that the target means.
-func running(ctx context.Context, target vm.Target) ([]VM, usdt.Skipped, error) {
+// explained is the probe that reports spans that are explained.
+const explained = "user_trace__n"
+
+// running describes the VMs of the target.
+func running(ctx context.Context, which vm.Target) ([]VM, usdt.Skipped, error) {
 	var finder vm.Finder
-	found, skipped, err := finder.Find(ctx, target)
+	found, skipped, err := finder.Find(ctx, which)
 	if err != nil {
 		return nil, skipped, err
 	}
 	var vms []VM
 	for _, f := range found {
-		image, err := vm.Read(ctx, &finder, f, vm.ImageOf)
+		read, err := vm.Read(ctx, &finder, f, readExecutable)
+		if err == nil && read.noImage != nil {
+			err = fmt.Errorf("pid %d (%s): %w", f.PID(), f.Exe.Name, read.noImage)
+		}
+		image := read.Image
 		vms = append(vms, VM{
-			PID:     f.PID(),
-			Node:    f.Node,
-			Exe:     f.Exe.Name,
-			Flavour: string(image.Flavour),
-			Probes:  len(image.Probes),
-			Stopped: f.Stopped(),
-			Err:     err,
+			PID:      f.PID(),
+			Node:     f.Node,
+			Exe:      f.Exe.Name,
+			Flavour:  string(image.Flavour),
+			Probes:   len(image.Probes),
+			Build:    image.Build.Package,
+			Explains: image.Build.Sees(explained),
+			Stopped:  f.Stopped(),
+
+			Stripped: read.stripped,
+			Symbols:  read.symbols,
+			BuildID:  read.buildID,
+			Err:      err,
 		})
+		if image.Build.ID != "" || read.stripped && err == nil {
+			v, unseen := &vms[len(vms)-1], target.Unseen(image)
+			v.Unseen = slices.Sorted(maps.Keys(unseen))
+			for _, b := range dtrace.Builtins() {
+				if unseen[b.Name] == "" {
+					v.Seen = append(v.Seen, b.Name)
+				}
+			}
+		}
 	}
 	return vms, skipped, nil
 }
 
-// try attaches a collector of one outcome to a VM. The outcome's name is one that
-// no program uses, so that nothing is counted; the VM notices nothing but that
-// one of its user_trace probes is wanted for a moment.
-func try(ctx context.Context, v VM) (t Trial, err error) {
+// An executableRead is the result of readExecutable.
+type executableRead struct {
+	vm.Image
+	noImage          error // why there is no Image, nil if there is
+	stripped         bool
+	symbols, buildID string // see [VM]
+}
+
+// readExecutable reads an executable, which may have no probes.
+func readExecutable(f *usdt.File) (executableRead, error) {
+	image, err := vm.ImageOf(f)
+	return executableRead{
+		Image: image, noImage: err,
+		stripped: !f.HasSymbols(), symbols: f.SymbolsFrom(), buildID: f.BuildID(),
+	}, nil
+}
+
+// recordsSpans reports whether a VM records spans in its memory. It writes nothing there.
+func recordsSpans(ctx context.Context, v VM) (bool, error) {
+	found, _, err := vm.Find(ctx, vm.Target{PID: v.PID})
+	if err != nil {
+		return false, err
+	}
+	return ring.Recorded(ctx, found[0])
+}
+
+// try attaches a collector of one outcome to a VM. No program uses the outcome's name, so nothing
+// is counted. The VM only sees one of its user_trace probes enabled for a moment. If it has none,
+// try attaches to functions that stand in for the spawns and exits of processes.
+func try(ctx context.Context, v VM, store *symbols.Store) (t Trial, err error) {
 	var finder vm.Finder
-	found, _, err := finder.Find(ctx, vm.Target{PID: v.PID})
+	found, _, err := finder.Find(ctx, vm.Target{PID: v.PID, Symbols: store})
 	if err != nil {
 		return Trial{}, err
 	}
-	target, err := vm.Read(ctx, &finder, found[0], targetOf)
+	at, err := vm.Read(ctx, &finder, found[0], targetOf)
 	if err != nil {
 		return Trial{}, err
 	}
-	defer target.Close()
-	target.PID = v.PID
+	defer at.Close()
+	at.PID = v.PID
 	begin := time.Now()
+	tried := bpf.Outcome{Name: "beamscope doctor", DMax: int64(time.Second), BinWidth: int64(time.Second), Bins: 1}
+	if at.StandIns { // it has no user_trace probes
+		lifetime, _ := dtrace.LookupBuiltin("lifetime")
+		tried.Rule = &lifetime.Rule
+	}
 	collector, err := bpf.New(bpf.Options{
-		Outcomes:  []bpf.Outcome{{Name: "beamscope doctor", DMax: int64(time.Second), BinWidth: int64(time.Second), Bins: 1}},
+		Outcomes:  []bpf.Outcome{tried},
 		Start:     monotonic.Now(),
 		Window:    int64(time.Second),
 		OpenSpans: 64,
@@ -81,7 +142,7 @@ func try(ctx context.Context, v VM) (t Trial, err error) {
 	if err != nil {
 		return Trial{}, err
 	}
-	_, err = collector.Attach(ctx, target.Target)
+	_, err = collector.Attach(ctx, at.Target)
 	t.Attach = time.Since(begin)
 	begin = time.Now()
 	if closeErr := collector.Close(); err == nil {
@@ -91,19 +152,19 @@ func try(ctx context.Context, v VM) (t Trial, err error) {
 	return t, err
 }
 
-// A fileTarget is a target with its file open.
+// A fileTarget is a target and its open file.
 type fileTarget struct {
 	bpf.Target
 	*usdt.File
 }
 
-// targetOf returns what to attach to in an executable: the file that the probes are read
-// from, whatever the process runs by then.
+// targetOf returns the target to attach to in an executable. Attaching uses the open file, so it
+// does not matter what the process runs by then.
 func targetOf(f *usdt.File) (fileTarget, error) {
 	image, err := vm.ImageOf(f)
 	if err != nil {
 		return fileTarget{}, err
 	}
 	own, err := f.Again()
-	return fileTarget{bpf.Target{Path: own.Path(), Probes: image.Probes, Release: image.Release}, own}, err
+	return fileTarget{target.Of(own.Path(), image), own}, err
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 )
 
-// read returns a file's text without the white space around it.
+// read returns the text of a file without surrounding white space.
 func (e *examination) read(name string) (string, error) {
 	data, err := fs.ReadFile(e.Root, name)
 	return strings.TrimSpace(string(data)), err
 }
 
-// system looks at the operating system and its kernel. Whether a kernel is good
-// enough is tried later: its version only explains.
+// system checks the operating system and its kernel. Later checks try the features; the version
+// only helps to explain their failures.
 func (e *examination) system() {
 	if e.OS != "linux" {
 		e.add("operating system", Missing, e.OS, "run beamscope on Linux: eBPF is there only")
@@ -48,7 +48,7 @@ func (e *examination) system() {
 	}
 }
 
-// older reports whether a kernel's release is before a version.
+// older reports whether a kernel release is older than a version.
 func older(release string, major, minor int) bool {
 	var version [2]int
 	for i, digits := range regexp.MustCompile(`\d+`).FindAllString(release, 2) {
@@ -57,10 +57,14 @@ func older(release string, major, minor int) bool {
 	return slices.Compare(version[:], []int{major, minor}) < 0
 }
 
-// asRoot is what to do about a lack of privileges.
+// asRoot tells the user how to get the privileges.
 const asRoot = "run as root, or once: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep \"$(command -v beamscope)\""
 
-// privileges looks at the capabilities of this process.
+// asOwner tells the user how to read the memory of another user's VM. It does not suggest setcap with
+// CAP_DAC_OVERRIDE: with that, everybody who may run beamscope could write any file.
+const asOwner = "run as root, or as the VM's user"
+
+// privileges checks the capabilities of this process.
 func (e *examination) privileges() {
 	status, err := e.read("proc/self/status")
 	if err != nil {
@@ -82,7 +86,7 @@ func (e *examination) privileges() {
 		e.add("privileges", OK, who+" with the capabilities needed", "")
 		return
 	}
-	do := asRoot
+	do := asRoot + " (the spans that another user's VM records in its memory need more: " + asOwner + ")"
 	if who == "root" {
 		do = "start the container with --cap-add BPF --cap-add PERFMON --cap-add SYS_PTRACE"
 	}
@@ -91,7 +95,7 @@ func (e *examination) privileges() {
 		found += e.explanations()
 	}
 	e.add("privileges", Missing, found, do)
-	if len(lacking) > 1 || lacking[0] != "CAP_SYS_PTRACE" { // one's own VMs may be looked at without
+	if len(lacking) > 1 || lacking[0] != "CAP_SYS_PTRACE" { // a user may inspect their own VMs without CAP_SYS_PTRACE
 		e.must(onPermission, do)
 	}
 }
@@ -107,8 +111,8 @@ func field(status, name string, word int) string {
 	return ""
 }
 
-// lackingCapabilities returns what is needed and not there (capabilities(7)).
-// CAP_SYS_ADMIN stands for the first two.
+// lackingCapabilities returns the needed capabilities that are missing (capabilities(7)).
+// CAP_SYS_ADMIN implies the first two.
 func lackingCapabilities(effective uint64) []string {
 	const (
 		sysPtrace = 1 << 19
@@ -132,7 +136,7 @@ func lackingCapabilities(effective uint64) []string {
 	return lacking
 }
 
-// explanations are the settings that keep others than root from eBPF.
+// explanations returns the settings that keep users other than root from using eBPF.
 func (e *examination) explanations() string {
 	var out []string
 	for _, name := range []string{"kernel.perf_event_paranoid", "kernel.unprivileged_bpf_disabled"} {
@@ -146,7 +150,10 @@ func (e *examination) explanations() string {
 	return " (" + strings.Join(out, ", ") + ")"
 }
 
-// ebpf tries whether collectors can work.
+// withTypes is what to do in a container if the kernel has no type information.
+const withTypes = "run beamscope on the host, or use a kernel built with CONFIG_DEBUG_INFO_BTF"
+
+// ebpf tries whether a collector can work.
 func (e *examination) ebpf() {
 	e.ebpfErr = e.EBPF()
 	switch {
@@ -155,6 +162,9 @@ func (e *examination) ebpf() {
 	case errors.Is(e.ebpfErr, bpf.ErrPermission):
 		e.add("eBPF", Missing, "not permitted", "see privileges")
 		e.must(onPermission, asRoot)
+	case errors.Is(e.ebpfErr, bpf.ErrNamespace):
+		e.add("eBPF", Missing, e.ebpfErr.Error(), withTypes)
+		e.must(onKernel, withTypes)
 	case errors.Is(e.ebpfErr, bpf.ErrKernel):
 		const do = "use Linux 6.6 or later, built with CONFIG_BPF_SYSCALL and CONFIG_UPROBES"
 		e.add("eBPF", Missing, e.ebpfErr.Error(), do)
@@ -165,7 +175,7 @@ func (e *examination) ebpf() {
 	}
 }
 
-// features tries one by one what collectors need of the kernel.
+// features tries the needed kernel features one by one.
 func (e *examination) features() {
 	for _, f := range e.Features {
 		err := f.Try()
@@ -183,7 +193,7 @@ func (e *examination) features() {
 	}
 }
 
-// uprobes looks whether the kernel was built with uprobes.
+// uprobes checks whether the kernel was built with uprobes.
 func (e *examination) uprobes() {
 	_, err := fs.Stat(e.Root, "sys/bus/event_source/devices/uprobe")
 	switch {
@@ -194,11 +204,11 @@ func (e *examination) uprobes() {
 		e.add("uprobes", Missing, "the kernel was built without", do)
 		e.must(onKernel, do)
 	default:
-		e.add("uprobes", Unknown, "no /sys to look at", "mount sysfs on /sys")
+		e.add("uprobes", Unknown, "/sys is not mounted", "mount sysfs on /sys")
 	}
 }
 
-// subjects looks which outcomes the kernel refuses.
+// subjects checks which outcomes the kernel refuses.
 func (e *examination) subjects(ctx context.Context) {
 	const name = "outcomes"
 	if e.ebpfErr != nil {
@@ -222,7 +232,7 @@ func (e *examination) subjects(ctx context.Context) {
 		}
 	}
 	if len(refused) == 0 {
-		e.add(name, OK, fmt.Sprintf("all %d can be had: their programs were loaded", len(subjects)), "")
+		e.add(name, OK, fmt.Sprintf("this kernel loads the programs of all %d", len(subjects)), "")
 		return
 	}
 	do := "use another kernel for these, and report this one, with what it says: " + oneLine(first)
@@ -234,8 +244,7 @@ func (e *examination) subjects(ctx context.Context) {
 	e.add(name, status, fmt.Sprintf("this kernel refuses %s: %d of %d", strings.Join(refused, ", "), len(refused), len(subjects)), do)
 }
 
-// oneLine returns the first line of an error. A verifier says more than anybody wants to
-// read.
+// oneLine returns the first line of an error: the verifier's messages are very long.
 func oneLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
@@ -246,23 +255,22 @@ func exists(root fs.FS, name string) bool {
 	return err == nil
 }
 
-// lockdown looks whether the kernel is locked down. In its stricter form,
-// confidentiality, programs can be refused that read memory; where a VM was
-// attached to, they were not.
+// lockdown checks whether the kernel is locked down. The stricter mode, confidentiality, may refuse
+// programs that read memory. It did not if attaching to a VM succeeded.
 func (e *examination) lockdown() {
 	const name, path = "lockdown", "sys/kernel/security/lockdown"
 	modes, err := e.read(path)
 	switch {
-	case err != nil && e.report.Works:
-		e.add(name, OK, "not in the way, as a VM was attached to", "")
+	case err != nil && e.attached:
+		e.add(name, OK, "not in the way: beamscope attached to a VM", "")
 	case errors.Is(err, fs.ErrNotExist) && exists(e.Root, "sys/kernel/security/lsm"):
 		e.add(name, OK, "not in this kernel", "")
 	case err != nil:
 		e.add(name, Unknown, "/"+path+" cannot be read", "mount -t securityfs none /sys/kernel/security, to know")
 	case !strings.Contains(modes, "[confidentiality]"):
 		e.add(name, OK, modeOf(modes), "")
-	case e.report.Works:
-		e.add(name, Warning, "confidentiality, and yet a VM was attached to", "")
+	case e.attached:
+		e.add(name, Warning, "confidentiality, but beamscope attached to a VM", "")
 	default:
 		const do = "boot the kernel with lockdown=integrity or without lockdown: confidentiality keeps eBPF programs from reading memory"
 		status := Warning
@@ -284,20 +292,29 @@ func modeOf(modes string) string {
 	return mode
 }
 
-// comfort looks at what makes things slower or plainer, without breaking them.
+// comfort checks things that are not needed, but improve speed or messages.
 func (e *examination) comfort() {
-	if exists(e.Root, "sys/kernel/btf/vmlinux") {
-		e.add("BTF", OK, "/sys/kernel/btf/vmlinux", "")
-	} else {
-		e.add("BTF", Warning, "no /sys/kernel/btf/vmlinux; the programs that count spans do without", "use a kernel built with CONFIG_DEBUG_INFO_BTF")
-	}
+	e.types()
 	e.jit()
 	e.add("RLIMIT_MEMLOCK", OK, "not needed", "")
 	e.pidNamespace()
 	e.clock()
 }
 
-// jit looks whether eBPF programs are compiled.
+// types checks whether the kernel has type information.
+func (e *examination) types() {
+	const name, missing = "BTF", "no /sys/kernel/btf/vmlinux; "
+	switch {
+	case exists(e.Root, "sys/kernel/btf/vmlinux"):
+		e.add(name, OK, "/sys/kernel/btf/vmlinux", "")
+	case errors.Is(e.ebpfErr, bpf.ErrNamespace):
+		e.add(name, Missing, missing+"without it programs do not know the pids of a container", withTypes)
+	default:
+		e.add(name, Warning, missing+"the programs that count spans do without", "use a kernel built with CONFIG_DEBUG_INFO_BTF")
+	}
+}
+
+// jit checks whether the kernel compiles eBPF programs.
 func (e *examination) jit() {
 	const name, key = "eBPF JIT", "net.core.bpf_jit_enable"
 	value, err := e.read("proc/sys/net/core/bpf_jit_enable")
@@ -315,11 +332,11 @@ func (e *examination) jit() {
 	}
 }
 
-// initialPIDNamespace is what /proc/self/ns/pid leads to on the host itself
-// (PROC_PID_INIT_INO, linux/proc_ns.h).
+// initialPIDNamespace is the target of /proc/self/ns/pid on the host itself (PROC_PID_INIT_INO,
+// linux/proc_ns.h).
 const initialPIDNamespace = "pid:[4026531836]"
 
-// pidNamespace looks whether this is the host's pid namespace.
+// pidNamespace checks whether this is the host's pid namespace.
 func (e *examination) pidNamespace() {
 	link, err := fs.ReadLink(e.Root, "proc/self/ns/pid")
 	switch {
@@ -328,11 +345,11 @@ func (e *examination) pidNamespace() {
 	case link == initialPIDNamespace:
 		e.add("pid namespace", OK, "that of the host", "")
 	default:
-		e.add("pid namespace", OK, "a container's: only its own VMs are seen, under its pids, and attached to one by one", "")
+		e.add("pid namespace", OK, "a container's: beamscope sees only the VMs in it, with their pids there, and attaches to them one by one", "")
 	}
 }
 
-// clock looks at what CLOCK_MONOTONIC is read from, once or twice at each hit.
+// clock checks the source of CLOCK_MONOTONIC, which the programs read once or twice per hit.
 func (e *examination) clock() {
 	source, err := e.read("sys/devices/system/clocksource/clocksource0/current_clocksource")
 	switch {

@@ -7,32 +7,48 @@ import (
 	"strings"
 )
 
-// columns is how wide the text of a check gets; a word may be wider.
+// columns is the width of a check's text. A longer word exceeds it.
 const columns = 100
 
-// Text writes a report for people, the machine first.
-func Text(w io.Writer, r Report) error {
+// A Printer writes checks one by one, and then the result.
+type Printer interface {
+	Check(Check) error
+	Result(Report) error
+}
+
+// NewText returns a printer for people.
+func NewText(w io.Writer) Printer { return paragraphs{w} }
+
+type paragraphs struct{ w io.Writer }
+
+// Check implements [Printer].
+func (t paragraphs) Check(c Check) error {
+	name := c.Name
+	if c.PID != 0 {
+		name = fmt.Sprintf("%s %d", c.Name, c.PID)
+	}
 	var out strings.Builder
-	for _, c := range r.Checks {
-		name := c.Name
-		if c.PID != 0 {
-			name = fmt.Sprintf("%s %d", c.Name, c.PID)
-		}
-		head := fmt.Sprintf("%-8s %-18s ", c.Status, name)
-		paragraph(&out, head, strings.Repeat(" ", 28), c.Found)
-		if c.Do != "" {
-			paragraph(&out, strings.Repeat(" ", 25)+"-> ", strings.Repeat(" ", 28), c.Do)
-		}
+	head := fmt.Sprintf("%-8s %-18s ", c.Status, name)
+	paragraph(&out, head, strings.Repeat(" ", 28), c.Found)
+	if c.Do != "" {
+		paragraph(&out, strings.Repeat(" ", 25)+"-> ", strings.Repeat(" ", 28), c.Do)
 	}
-	if r.Works {
-		out.WriteString("\nbeamscope can work here.\n")
-	}
-	_, err := io.WriteString(w, out.String())
+	_, err := io.WriteString(t.w, out.String())
 	return err
 }
 
-// paragraph writes text in lines: the first one begins with head, the others with
-// margin.
+// Result implements [Printer].
+func (t paragraphs) Result(r Report) (err error) {
+	switch {
+	case r.OnlySpans:
+		_, err = io.WriteString(t.w, "\nbeamscope can observe spans here.\n")
+	case r.Works:
+		_, err = io.WriteString(t.w, "\nbeamscope can work here.\n")
+	}
+	return err
+}
+
+// paragraph writes wrapped text. The first line begins with head, the others with margin.
 func paragraph(w *strings.Builder, head, margin, text string) {
 	line := head
 	for i, word := range strings.Fields(text) {
@@ -49,18 +65,23 @@ func paragraph(w *strings.Builder, head, margin, text string) {
 	fmt.Fprintln(w, line)
 }
 
-// JSON writes a report for machines, one object a line: one for each check, then
-// what comes of them.
-func JSON(w io.Writer, r Report) error {
+// NewJSON returns a printer for machines, one object a line: one for each check, then the result.
+func NewJSON(w io.Writer) Printer {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
-	for _, c := range r.Checks {
-		if err := encoder.Encode(c); err != nil {
-			return err
-		}
-	}
-	return encoder.Encode(struct {
-		Works bool   `json:"works"`
-		Do    string `json:"do,omitempty"`
-	}{r.Works, r.Do})
+	return lines{encoder}
+}
+
+type lines struct{ *json.Encoder }
+
+// Check implements [Printer].
+func (l lines) Check(c Check) error { return l.Encode(c) }
+
+// Result implements [Printer].
+func (l lines) Result(r Report) error {
+	return l.Encode(struct {
+		Works     bool   `json:"works"`
+		OnlySpans bool   `json:"only_spans,omitempty"`
+		Do        string `json:"do,omitempty"`
+	}{r.Works, r.OnlySpans, r.Do})
 }

@@ -9,32 +9,33 @@ import (
 	"strings"
 	"time"
 
+	"github.com/beamscope/beamscope/internal/seen"
 	"github.com/beamscope/beamscope/internal/vm"
+	"github.com/beamscope/beamscope/usdt"
 )
 
 // What to do about VMs.
 const (
 	startVM    = "start an Erlang VM with probes, such as that of `beamscope demo`"
-	withProbes = "use a VM built with --with-dynamic-trace=systemtap: `make otp` builds one, docs/vm-with-probes.md tells of others"
+	withProbes = "use a VM built with --with-dynamic-trace=systemtap: `make otp` builds one, docs/vm-with-probes.md lists others"
 )
 
-// vms looks at each VM.
-func (e *examination) vms(ctx context.Context) []Check {
-	var checks []Check
+// vms checks each VM.
+func (e *examination) vms(ctx context.Context) {
 	vms, skipped, err := e.VMs(ctx)
 	if skipped.Count > 0 && !errors.Is(err, vm.ErrHidden) {
-		checks = append(checks, Check{Name: "processes", Status: Warning, Found: skipped.String() + ": whether they are VMs is not known"})
+		e.add("processes", Warning, skipped.String()+": whether they are VMs is not known", "")
 	}
 	if err != nil {
-		return append(checks, e.noVM(err))
+		e.done(e.noVM(err))
+		return
 	}
 	for _, v := range vms {
-		checks = append(checks, e.vm(ctx, v)...)
+		e.vm(ctx, v)
 	}
-	return checks
 }
 
-// noVM says why there is no VM to look at.
+// noVM explains why there is no VM to check.
 func (e *examination) noVM(err error) Check {
 	c := Check{Name: "Erlang VMs", Status: Missing, Found: err.Error(), Do: startVM}
 	switch {
@@ -42,7 +43,7 @@ func (e *examination) noVM(err error) Check {
 		c.Status, c.Found, c.Do = Unknown, "none "+vm.ErrHidden.Error(), asRoot
 		e.must(onPermission, asRoot)
 	case errors.Is(err, fs.ErrPermission) && e.privileged && e.PID != 0:
-		c.Found = fmt.Sprintf("pid %d may not be looked at, though nothing is lacking: it is hardly a VM of this machine", e.PID)
+		c.Found = fmt.Sprintf("pid %d cannot be inspected, although no privilege is missing: it is probably not a VM of this machine", e.PID)
 		c.Do = "give --pid the id of a running VM, its beam.smp: pgrep -a beam"
 		e.must(onVM, c.Do)
 	case errors.Is(err, fs.ErrPermission):
@@ -60,31 +61,164 @@ func (e *examination) noVM(err error) Check {
 	return c
 }
 
-// vm looks at one VM, and attaches to it if that can work.
-func (e *examination) vm(ctx context.Context, v VM) []Check {
+// vm checks one VM, and tries to attach to it if that can work.
+func (e *examination) vm(ctx context.Context, v VM) {
+	e.done(e.executable(v))
+	switch {
+	case errors.Is(v.Err, vm.ErrNotVM):
+		return
+	case errors.Is(v.Err, vm.ErrNoProbes):
+		e.done(e.spans(ctx, v))
+	case v.Err != nil:
+		return
+	default:
+		e.done(e.trial(ctx, v))
+	}
+	if c, ok := symbolsOf(v); ok {
+		e.done(c)
+	}
+	if v.Err == nil && e.ebpfErr != nil {
+		if recorded, err := e.Spans(ctx, v); err == nil && recorded {
+			e.done(e.recorded(v))
+		}
+	}
+}
+
+// executable checks what the executable of a VM has.
+func (e *examination) executable(v VM) Check {
 	c := Check{Name: "Erlang VM", PID: v.PID, Status: OK, Found: e.describe(v)}
 	switch {
+	case errors.Is(v.Err, vm.ErrNotVM):
+		c.Status, c.Found, c.Do = Warning, c.Found+": "+v.Err.Error(), startVM
+		e.must(onVM, startVM)
+		return c
 	case errors.Is(v.Err, vm.ErrNoProbes):
-		c.Status, c.Found, c.Do = Missing, c.Found+", without probes: only its spans can be observed", "for all else "+withProbes
-		e.must(onVM, fmt.Sprintf("pid %d has no probes: only its spans can be observed; for all else %s", v.PID, withProbes))
-		return []Check{c}
+		e.withoutProbes(v, &c)
+		return c
+	case ended(v.Err):
+		c.Status, c.Found = Unknown, c.Found+": "+endedMeanwhile
+		return c
 	case v.Err != nil:
 		c.Status, c.Found = Unknown, c.Found+": "+v.Err.Error()
 		if errors.Is(v.Err, fs.ErrPermission) {
 			c.Do = asRoot
 			e.must(onPermission, asRoot)
 		}
-		return []Check{c}
+		return c
+	case v.Build == "":
+		c.Found += fmt.Sprintf(", %d probes", v.Probes)
+	default:
+		v.knownBuild(&c)
 	}
-	c.Found += fmt.Sprintf(", %d probes", v.Probes)
 	if v.Stopped != "" {
 		c.Status, c.Found = Warning, c.Found+": "+v.Stopped+", so nothing happens in it"
 		c.Do = fmt.Sprintf("let it go on: kill -CONT %d, or end the debugger", v.PID)
 	}
-	return []Check{c, e.trial(ctx, v)}
+	return c
 }
 
-// describe says what a VM is.
+// withoutProbes completes the check of a VM that has no probes, and whose build is not known.
+func (e *examination) withoutProbes(v VM, c *Check) {
+	seen := "spans can be observed"
+	if e.ebpfErr == nil {
+		seen = "spans and os-wait can be observed, and top takes samples"
+	}
+	c.Status, c.Found = Warning, c.Found+", without probes: "+seen+"; the VM's own events and explanations need probes"
+	c.Do = "for these " + withProbes
+	if unknown := (*vm.UnknownBuildError)(nil); errors.As(v.Err, &unknown) {
+		c.Found += "; " + unknown.Error()
+	}
+}
+
+// knownBuild completes the check of a VM that has no probes, and whose functions stand in for them.
+func (v VM) knownBuild(c *Check) {
+	c.Found += fmt.Sprintf(", known build: %s. It has no probes, and its functions stand in for them. Spans and these outcomes can be observed: %s", v.Build, strings.Join(v.Seen, ", "))
+	var unseen []string
+	if len(v.Unseen) > 0 {
+		c.Found += ". Not: " + strings.Join(v.Unseen, ", ")
+		unseen = append(unseen, strings.Join(v.Unseen, ", "))
+	}
+	if v.Explains {
+		c.Found += ". Slow spans can be explained"
+	} else {
+		c.Found += ". Explanations need probes"
+		unseen = append(unseen, "explanations")
+	}
+	c.Found += ". beamscope probes says how each event is seen"
+	if len(unseen) > 0 {
+		c.Do = "only for " + strings.Join(unseen, ", ") + ": " + withProbes
+	}
+}
+
+// withSymbols tells the user how to get the symbols of a VM.
+const withSymbols = "install the package with the VM's debugging symbols (Debian: erlang-base-dbgsym, Fedora: erlang-erts-debuginfo); " +
+	"or give its folder with --symbols; or set DEBUGINFOD_URLS, such as https://debuginfod.debian.net"
+
+// symbolsOf reports where the symbols of a stripped VM are, and what is missing without them. It
+// returns false if there is nothing to report: a known build needs no symbols.
+func symbolsOf(v VM) (c Check, ok bool) {
+	c = Check{Name: "symbols", PID: v.PID, Status: OK}
+	switch {
+	case !v.Stripped || v.Build != "":
+		return Check{}, false
+	case v.Symbols != "":
+		c.Found = "stripped from the executable, and found in " + v.Symbols
+		return c, true
+	}
+	c.Status, c.Do = Warning, withSymbols
+	c.Found = "stripped from the executable, so the names and the memory of its processes are not known"
+	if v.BuildID != "" {
+		c.Found += "; its build ID is " + v.BuildID
+	} else {
+		c.Found += "; it has no build ID"
+	}
+	if len(v.Unseen) > 0 {
+		c.Found += ". These outcomes cannot be observed: " + strings.Join(v.Unseen, ", ")
+	}
+	return c, true
+}
+
+// spans checks whether the spans of a VM can be read if beamscope cannot attach to it.
+func (e *examination) spans(ctx context.Context, v VM) Check {
+	recorded, err := e.Spans(ctx, v)
+	c := Check{Name: "spans", PID: v.PID}
+	switch {
+	case err == nil && recorded:
+		return e.recorded(v)
+	case err == nil && e.ebpfErr == nil:
+		e.report.Works = true
+		c.Status, c.Found = OK, "the VM's memory can be read, and contains no spans yet: run and record find spans when they start"
+	case err == nil:
+		c.Status, c.Found = Missing, "the VM has recorded none yet, and without eBPF beamscope cannot wait for them"
+		c.Do = "start a span in the VM first, see docs/erlang.md; or " + asRoot
+		e.must(onPermission, c.Do)
+	case ended(err):
+		c.Status, c.Found = Unknown, endedMeanwhile
+	case errors.Is(err, fs.ErrPermission):
+		c.Status, c.Found, c.Do = Unknown, "this user may not read the VM's memory", asOwner
+		e.must(onPermission, asOwner)
+	default:
+		c.Status, c.Found, c.Do = Missing, err.Error(), "see what the error says"
+		e.must(onTrial, fmt.Sprintf("make the memory of pid %d readable: %v", v.PID, err))
+	}
+	return c
+}
+
+// recorded reports that the spans of a VM can be read.
+func (e *examination) recorded(v VM) Check {
+	e.report.Works = true
+	return Check{Name: "spans", PID: v.PID, Status: OK, Found: string(seen.Ring) + ": recorded in the VM's memory, which can be read"}
+}
+
+// endedMeanwhile is the result for a VM that has ended since it was found.
+const endedMeanwhile = "the VM has ended meanwhile"
+
+// ended reports whether an error says that a VM has ended.
+func ended(err error) bool {
+	return errors.Is(err, vm.ErrNone) || errors.Is(err, usdt.ErrProcessGone)
+}
+
+// describe returns a description of a VM.
 func (e *examination) describe(v VM) string {
 	var out []string
 	if v.Node != "" {
@@ -105,8 +239,7 @@ func (e *examination) describe(v VM) string {
 	return strings.Join(out, ", ")
 }
 
-// ertsVersion returns the version of the runtime system in the path of its
-// executable, "" where it is not there.
+// ertsVersion returns the version of the runtime system from the executable's path, or "".
 func ertsVersion(exe string) string {
 	found := regexp.MustCompile(`/erts-(\d+(?:\.\d+)*)/`).FindStringSubmatch(exe)
 	if found == nil {
@@ -115,7 +248,7 @@ func ertsVersion(exe string) string {
 	return found[1]
 }
 
-// trial attaches to a VM in earnest.
+// trial attaches to a VM.
 func (e *examination) trial(ctx context.Context, v VM) Check {
 	c := Check{Name: "attach", PID: v.PID}
 	if e.ebpfErr != nil {
@@ -124,12 +257,16 @@ func (e *examination) trial(ctx context.Context, v VM) Check {
 	}
 	e.tried = true
 	t, err := e.Try(ctx, v)
+	if ended(err) {
+		c.Status, c.Found = Unknown, endedMeanwhile
+		return c
+	}
 	if err != nil {
 		c.Status, c.Found, c.Do = Missing, err.Error(), "see what the error says; other tracers of this VM may be in the way"
 		e.must(onTrial, fmt.Sprintf("make attaching to pid %d work: %v", v.PID, err))
 		return c
 	}
-	e.report.Works = true
+	e.report.Works, e.attached = true, true
 	c.Status = OK
 	c.Found = fmt.Sprintf("programs loaded and attached in %v, all undone in %v", t.Attach.Round(time.Millisecond), t.Detach.Round(time.Millisecond))
 	return c

@@ -9,19 +9,21 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// An absence is a time in which a thread did not run.
+// An absence is an interval in which a thread did not run.
 type absence struct {
 	interval
-	ready int64 // since when it could run, and waited for a processor; forever where it cannot yet
+	ready int64 // time since which it was runnable and waited for a processor; forever if it is not runnable yet
 	why   bpf.OffReason
 	call  string // the system call that it was blocked in
 }
 
-// absenceOf returns what an event tells. One without a time since which the thread could run
-// is of a thread that cannot yet.
+// absenceOf returns the absence that an event reports. If the event has no time since which the
+// thread was runnable, the thread is still blocked.
 func absenceOf(e *bpf.Event) absence {
 	a := absence{interval: interval{e.From, e.Time}, ready: e.To, why: e.Off, call: e.Text}
-	if a.ready == 0 {
+	if e.Unseen {
+		a.to = e.To
+	} else if a.ready == 0 {
 		a.ready, a.to = forever, forever
 	}
 	a.ready = max(a.from, min(a.ready, a.to))
@@ -31,8 +33,8 @@ func absenceOf(e *bpf.Event) absence {
 // halts reports whether all threads of the VM are stopped.
 func (a *absence) halts() bool { return a.why == bpf.OffStopped || a.why == bpf.OffFrozen }
 
-// pauses returns what a process that had the thread, and was in a state, did meanwhile: a
-// native function on a dirty scheduler may sleep, that is what they are for.
+// pauses returns the activity, during the absence, of a process in a state on that thread. A native
+// function on a dirty scheduler may sleep, because dirty schedulers exist for that.
 func (a *absence) pauses(of state) []pause {
 	var all []pause
 	switch {
@@ -46,7 +48,7 @@ func (a *absence) pauses(of state) []pause {
 	return append(all, pause{interval{a.ready, a.to}, trace.OSWait, ""})
 }
 
-// haltedBy says what stops a VM.
+// haltedBy describes what stops a VM.
 func haltedBy(why bpf.OffReason) string {
 	if why == bpf.OffFrozen {
 		return "with its control group"
@@ -54,22 +56,26 @@ func haltedBy(why bpf.OffReason) string {
 	return "by a signal"
 }
 
-// A pause is a time in which a process could not go on because of its thread, or the VM.
+// A pause is an interval in which a process could not continue because of its thread or the VM.
 type pause struct {
 	interval
 	kind   trace.Kind
-	detail string
+	detail string // for Unexplained: the reason
 }
 
-// absences are those of the threads of a VM.
+// whyOffUnseen is the reason for unexplained time while a process had a thread.
+const whyOffUnseen = "its scheduler's thread did not run for some of this time; beamscope did not see when"
+
+// absences contains the absences of a VM's threads.
 type absences struct {
-	threads map[int][]absence // that are over, in the order of time
-	open    map[int]absence   // that last
-	halts   []pause           // in which the VM was stopped, apart from each other, in the order of time
+	threads map[int][]absence  // ended absences, in order of time
+	open    map[int]absence    // absences that continue
+	unseen  map[int][]interval // intervals in which a thread did not run for an unknown part of the time
+	halts   []pause            // disjoint intervals in which the VM was stopped, in order of time
 }
 
 func newAbsences() absences {
-	return absences{threads: make(map[int][]absence), open: make(map[int]absence)}
+	return absences{threads: make(map[int][]absence), open: make(map[int]absence), unseen: make(map[int][]interval)}
 }
 
 // add adds the absence of a thread.
@@ -86,7 +92,14 @@ func (s *absences) add(a absence, thread int) {
 	}
 }
 
-// halted returns the halts with one more, as one with those that it touches.
+// miss records that a thread did not run for an unknown part of an interval.
+func (s *absences) miss(in interval, thread int) {
+	if in.from < in.to {
+		s.unseen[thread] = append(s.unseen[thread], in)
+	}
+}
+
+// halted returns the halts with another one, merged with those that it touches.
 func (s *absences) halted(a absence) []pause {
 	one := pause{interval{a.from, a.ready}, trace.Stopped, haltedBy(a.why)}
 	i := after(s.halts, one.from, pauseEnd)
@@ -97,8 +110,14 @@ func (s *absences) halted(a absence) []pause {
 	return slices.Replace(slices.Clone(s.halts), i, j, one)
 }
 
-// forget forgets what was before a time.
+// forget drops everything before a time.
 func (s *absences) forget(before int64) {
+	for thread, all := range s.unseen {
+		all = slices.DeleteFunc(all, func(i interval) bool { return i.to < before })
+		if s.unseen[thread] = all; len(all) == 0 {
+			delete(s.unseen, thread)
+		}
+	}
 	for thread, all := range s.threads {
 		i := after(all, before, absenceEnd)
 		if i == len(all) {
@@ -110,8 +129,8 @@ func (s *absences) forget(before int64) {
 	s.halts = cut(s.halts, after(s.halts, before, pauseEnd))
 }
 
-// Off says which threads do not run at present, as [bpf.Collector.OffCPU] does; it replaces
-// what it said before. What is added later tells more.
+// Off sets the threads that do not run at present, as returned by [bpf.Collector.OffCPU]. It
+// replaces those of the last call. Events that are added later have more details.
 func (l *Log) Off(events []bpf.Event) {
 	for _, v := range l.vms {
 		clear(v.absences.open)
@@ -129,14 +148,16 @@ func (l *Log) Off(events []bpf.Event) {
 	}
 }
 
-// of returns the pauses in a segment of a process, in the order of time and apart from each
-// other.
+// of returns the disjoint pauses in a segment of a process, in order of time.
 func (s *absences) of(g segment) []pause {
 	var all []pause
 	switch g.state {
 	case running, collects, native:
 		for a := range s.during(g.thread, g.interval) {
 			all = append(all, a.pauses(g.state)...)
+		}
+		for _, i := range s.unseen[g.thread] {
+			all = append(all, pause{i, trace.Unexplained, whyOffUnseen})
 		}
 	case ready:
 		for a := range s.during(g.thread, g.interval) {
@@ -149,8 +170,8 @@ func (s *absences) of(g segment) []pause {
 	return within(all, g.interval)
 }
 
-// within returns the pauses of a time, in their order and without what one has in common with
-// an earlier one.
+// within returns the pauses in an interval, in order. Where pauses overlap, it shortens the later
+// one.
 func within(all []pause, in interval) []pause {
 	slices.SortStableFunc(all, func(a, b pause) int { return cmp.Compare(a.from, b.from) })
 	parts := all[:0]
@@ -163,7 +184,7 @@ func within(all []pause, in interval) []pause {
 	return parts
 }
 
-// during yields the absences of a thread that reach into a time.
+// during yields the absences of a thread that overlap an interval.
 func (s *absences) during(thread int, in interval) iter.Seq[absence] {
 	return func(yield func(absence) bool) {
 		all := s.threads[thread]
@@ -178,7 +199,7 @@ func (s *absences) during(thread int, in interval) iter.Seq[absence] {
 	}
 }
 
-// haltsIn returns the times in which the VM was stopped that reach into a time.
+// haltsIn returns the halts of the VM that overlap an interval.
 func (s *absences) haltsIn(in interval) []pause {
 	var all []pause
 	for i := after(s.halts, in.from+1, pauseEnd); i < len(s.halts) && s.halts[i].from < in.to; i++ {

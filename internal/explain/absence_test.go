@@ -6,7 +6,7 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 )
 
-// What a scheduler's thread does not run is no time of its process.
+// Time in which a scheduler's thread does not run is not attributed to its process.
 func TestAbsences(t *testing.T) {
 	for _, s := range []scenario{{
 		name: "blocked, and then without a processor", events: `
@@ -88,6 +88,63 @@ func TestAbsences(t *testing.T) {
 			80-90 unexplained 1 inferred: ` + reasonSignal + `
 			90-95 running 1`,
 	}, {
+		name: "it was not seen when the thread ran again, and for some time nothing was", events: `
+			0 watch 1
+			10 start 1 7 @3
+			32 off @3 20 30 nanosleep unseen
+			50 off @3 35 unseen
+			52 off @4 10 unseen
+			60 end 1 7 @3`,
+		start: 10, end: 60, want: `
+			10-20 running 1
+			20-30 blocked 1 [nanosleep]
+			30-32 unexplained 1: ` + whyOffUnseen + `
+			32-35 running 1
+			35-50 unexplained 1: ` + whyOffUnseen + `
+			50-60 running 1`,
+	}, {
+		name: "since when a thread did not run was not seen", events: `
+			0 watch 1
+			10 start 1 7 @3
+			20 gc+ 1 @3
+			25 gc- 1 @3
+			27 off @3 0 unseen
+			40 out 1 ready @3
+			46 in 1 @4
+			60 off @3 50 unseen
+			75 end 1 7 @4`,
+		start: 10, end: 75, want: `
+			10-27 unexplained 1: ` + whyOffUnseen + `
+			27-40 running 1
+			40-46 ready 1
+			46-75 running 1`,
+	}, {
+		name: "a thread with an unseen switch runs the process that the span waits for", events: `
+			0 watch 1
+			0 watch 2
+			10 start 1 7 @3
+			20 send 1>2 4 @3
+			21 out 1 wait @3
+			22 in 2 @4
+			23 queued 2 4 #1 @4
+			24 receive 2 4 #1 @4
+			60 off @4 40 unseen
+			70 send 2>1 4 @4
+			71 out 2 wait @4
+			80 queued 1 4 #1 @3
+			81 in 1 @3
+			82 receive 1 4 #1 @3
+			90 end 1 7 @3`,
+		start: 10, end: 90, want: `
+			10-21 running 1
+			21-70 waiting 2 inferred by 2>1 70..82
+				21-22 ready 2 inferred
+				22-40 running 2 inferred
+				40-60 waiting 2 inferred: ` + whyOffUnseen + `
+				60-70 running 2 inferred
+			70-81 ready 1
+			81-90 running 1`,
+	}, {
 		name: "a mailbox meanwhile", events: `
 			0 watch 1
 			0 watch 2
@@ -120,8 +177,7 @@ func TestAbsences(t *testing.T) {
 	}
 }
 
-// A thread that does not run at present is known by what the collector tells of it, until the
-// log does.
+// A thread that does not run at present is known from the collector, until the log reports it.
 func TestOpenAbsences(t *testing.T) {
 	var l Log
 	l.Add(script(t, `
@@ -160,4 +216,27 @@ func TestOpenAbsences(t *testing.T) {
 		70-80 oswait 1
 		80-81 running 1
 		81-90 ready 1`)
+}
+
+// A lost event may have reported that a thread had not run for long. So it is unknown how long the
+// last process before a loss of events ran.
+func TestAbsenceLost(t *testing.T) {
+	var l Log
+	l.Add(script(t, `
+		0 watch 1
+		10 start 1 7 @3
+		15 gc+ 1 @3
+		20 gc- 1 @3`), bpf.Loss{})
+	l.Add(script(t, `
+		70 out 1 ready @3
+		80 in 1 @3
+		90 end 1 7 @3`), bpf.Loss{Events: 1, From: 50, To: 60}) // such as: 55 off @3 21 54 nanosleep
+	s := scenario{start: 10, end: 90, want: `
+		10-15 running 1
+		15-20 gc 1
+		20-60 unexplained 1: ` + whyOverwritten + `
+		60-70 running 1
+		70-80 ready 1
+		80-90 running 1`}
+	s.explain(t, &l)
 }

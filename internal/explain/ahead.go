@@ -6,16 +6,16 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// ahead counts the messages that a process took since it was sent another one. behind is how
-// many were in its mailbox before that one, and overtaken how many came after it. Answers to
-// what the process asked meanwhile are in neither, nor are messages
-// that it waited for while it left the others in its mailbox. proven is false if it is not certain that
-// all that are counted as overtaken came after the message.
+// ahead counts the messages that a process took after another message was sent to it. behind is the
+// number that were in its mailbox before that message, and overtaken the number that came after it.
+// Neither includes answers to what the process asked meanwhile, nor messages that it waited for
+// while others stayed in its mailbox. proven is false if it is uncertain whether all overtaken
+// messages came later.
 func (w *walk) ahead(q *process, m *send, before []receipt) (behind, overtaken int, proven bool) {
 	own := q.receiptOf(m)
 	fetched := max(m.at, own.since)
 	proven = true
-	since := m.at // it took something for the last time
+	since := m.at // time of its last receipt
 	for i := range before {
 		r := &before[i]
 		awaited := q.waitedIn(since, r.at)
@@ -24,6 +24,7 @@ func (w *walk) ahead(q *process, m *send, before []receipt) (behind, overtaken i
 		case r.send == m:
 		case r.send != nil && r.send.at < m.at || r.send == nil && r.since <= fetched:
 			behind++
+			proven = proven && !(r.unfetched && r.send == nil)
 		case awaited || w.mayAnswer(q, r):
 		default:
 			overtaken++
@@ -44,7 +45,7 @@ func (p *process) waitedIn(from, to int64) bool {
 	return false
 }
 
-// receiptOf returns how the process took a message. It is zero if it did not.
+// receiptOf returns the receipt of a message, or the zero receipt if the process did not take it.
 func (p *process) receiptOf(m *send) receipt {
 	if m.fate == taken {
 		if i := after(p.received, m.received, receivedAt); i < len(p.received) && p.received[i].send == m {
@@ -54,8 +55,8 @@ func (p *process) receiptOf(m *send) receipt {
 	return receipt{}
 }
 
-// cameAfter reports whether it is certain that the message came into the mailbox after m, which
-// was taken as own says. Messages are fetched in the order in which they came.
+// cameAfter reports whether the message certainly entered the mailbox after m, whose receipt is
+// own. Messages are fetched in the order in which they came.
 func (r *receipt) cameAfter(m *send, own receipt) bool {
 	if r.sure && own.sure && r.since > own.since {
 		return true
@@ -63,21 +64,20 @@ func (r *receipt) cameAfter(m *send, own receipt) bool {
 	return r.send != nil && r.send.mark == trace.Exact && m.precedes(r.send)
 }
 
-// mayAnswer reports whether what q took may be an answer to something that q had asked. It may
-// be where the sender is not known.
+// mayAnswer reports whether the message that q took may be an answer to a question of q. If its
+// sender is unknown, it may be.
 func (w *walk) mayAnswer(q *process, r *receipt) bool {
 	switch {
 	case r.send != nil:
 		return r.send.alias || w.asked(q, r.send.from, r.send.at)
 	case r.among != nil:
-		return slices.ContainsFunc(r.among, func(from trace.PID) bool { return w.asked(q, from, r.since) })
+		return slices.ContainsFunc(r.among, func(from trace.PID) bool { return w.asked(q, from, r.by()) })
 	}
-	return w.asked(q, r.origin.process(), r.since)
+	return w.asked(q, r.origin.process(), r.by())
 }
 
-// asked reports whether the last message that q sent to a process before a time may be one to
-// answer. It is not where it may itself be the answer to one of that process. Of a process that
-// is not known it may be.
+// asked reports whether the last message that q sent to a process before a time may be a question.
+// It is none if it may itself be an answer to that process. For an unknown process it may be one.
 func (w *walk) asked(q *process, pid trace.PID, before int64) bool {
 	p := w.vm.processes[pid]
 	if p == nil {

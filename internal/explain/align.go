@@ -2,16 +2,16 @@ package explain
 
 import "slices"
 
-// align finds out which messages of the batch are which of the pending ones, and
-// returns those that are still pending.
+// align matches the messages of the batch with the pending ones, and returns those that are still
+// pending.
 //
-// What was sent must have come in that order, but for what different processes sent at
-// the same time; and all must be there that was when the process did the last thing before
-// it, if it was not sent to an alias, which may not be one any more. What is left over of
-// the batch was not seen to be sent. Where there are two ways to do this, it is uncertain.
+// Messages came in the order of sending, except those that different processes sent at the same
+// time. A message must have come if its sender did its next action before the fetch, unless it was
+// sent to an alias, which may have been inactive. Messages of the batch that remain were not seen
+// to be sent. If there are two ways to match, the result is uncertain.
 //
-// It also returns the message of the batch that was sent first, or the last one that this may
-// be; nil if none was seen to be sent.
+// align also returns the message of the batch that was sent first, or the last candidate if that is
+// uncertain. It returns nil if no message was seen to be sent.
 func (b *mailbox) align() ([]*send, *send) {
 	q := b.batch
 	n := after(b.pending, q[len(q)-1].at+1, sentAt)
@@ -62,8 +62,8 @@ func (b *mailbox) align() ([]*send, *send) {
 	return slices.Concat(b.lapse(rest[:n:n], b.begun), rest[n:], later), first
 }
 
-// held returns how many of what was fetched the VM will hand out later: the queue is longer
-// then than what is known of it.
+// held returns the number of fetched messages that the VM will hand out later: in this case the
+// queue is longer than its known part.
 func (b *mailbox) held() int {
 	if !b.synced {
 		return 0
@@ -71,8 +71,8 @@ func (b *mailbox) held() int {
 	return max(0, b.inner-b.front-len(b.private)-len(b.batch))
 }
 
-// leftmost matches what was queued with what was sent, each as early as it can be. It also
-// reports whether something that must be there is left, but for what is held back.
+// leftmost matches queued messages with sent ones, each as early as possible. doubt reports whether
+// a message remains unmatched that must have come, apart from those that the VM holds back.
 func (b *mailbox) leftmost(q []queued, p []*send, held int) (left []int, doubt bool) {
 	must := func(s *send) bool { return !s.alias && s.by() <= b.begun && s.fate != doubtful }
 	due := func(left []int) bool {
@@ -106,13 +106,13 @@ func (b *mailbox) leftmost(q []queued, p []*send, held int) (left []int, doubt b
 		}
 	}
 	if !b.opened {
-		// Those not seen were sent before it was watched.
+		// Unseen messages were sent before the process was watched.
 		left = rightmost(q, p, left, nil)
 	}
 	return left, doubt
 }
 
-// doubtfulOf tells by index of p of which it is doubtful whether they are still to come.
+// doubtfulOf returns, by index of p, whether the fate of a message is doubtful.
 func doubtfulOf(p []*send) []bool {
 	doubts := make([]bool, len(p))
 	for j, s := range p {
@@ -121,8 +121,8 @@ func doubtfulOf(p []*send) []bool {
 	return doubts
 }
 
-// timely is what was there when the fetch began, or was sent after that: not what was on
-// its way then, and may not have come.
+// timely accepts messages that were in the mailbox when the fetch began or were sent after that. It
+// rejects messages that were on their way then and may not have come.
 func (b *mailbox) timely(p []*send) func(*send) bool {
 	last := int64(0)
 	for _, s := range p {
@@ -133,13 +133,14 @@ func (b *mailbox) timely(p []*send) func(*send) bool {
 	return func(s *send) bool { return s.by() <= b.begun || s.at > last }
 }
 
-// awakened is how many times longer ago than another message one to an alias has to be
-// sent that a waiting process was not woken by, as it ran only after the other one.
+// awakened is the ratio of two ages at the time when a waiting process ran. A message to an alias
+// must be this many times older than the next message for the conclusion that only the next one
+// woke the process.
 const awakened = 16
 
-// asleep returns the index of the message by which at the latest the process was woken
-// if it did not come to run for long after those before it, but soon after this one: if
-// those were sent to aliases, they were dropped. 0 if that cannot be said.
+// asleep returns the index of a message after which the process ran soon, although it did not run
+// for long after the messages before it. This message woke it, and if earlier ones were sent to
+// aliases, they were dropped. asleep returns 0 if there is no such message.
 func (b *mailbox) asleep(p []*send) int {
 	if b.since == 0 || b.ran == 0 {
 		return 0
@@ -159,9 +160,9 @@ func (b *mailbox) asleep(p []*send) int {
 	return i
 }
 
-// gone returns the indices of what was not matched and may have been, instead of
-// something that was sent to an alias which was none any more: others to aliases, and
-// what did not have to be there when the fetch began.
+// gone returns the indices of unmatched messages that may have come instead of a matched message to
+// an alias, if that alias was no longer active. These are other messages to aliases, and messages
+// that need not have arrived when the fetch began.
 func gone(p []*send, left []int, begun int64) []int {
 	if !slices.ContainsFunc(left, func(j int) bool { return j >= 0 && p[j].alias }) {
 		return nil
@@ -176,8 +177,8 @@ func gone(p []*send, left []int, begun int64) []int {
 	return gone
 }
 
-// fitting returns those of p, by index, from one to another, that may be what was
-// queued; not more than are kept.
+// fitting returns the messages of p among the indices in [from, to) that may be the queued one, up
+// to the limit of candidates.
 func fitting(q queued, p []*send, indices []int, from, to int) []*send {
 	var found []*send
 	for _, j := range indices {
@@ -196,7 +197,7 @@ func at(p []*send, i int) *send {
 	return p[i]
 }
 
-// places returns by index of p the index of what it was matched with, or -1.
+// places returns, by index of p, the index of the matched message of q, or -1.
 func places(p []*send, matched []int) []int {
 	places := slices.Repeat([]int{-1}, len(p))
 	for i, j := range matched {
@@ -207,7 +208,7 @@ func places(p []*send, matched []int) []int {
 	return places
 }
 
-// spare returns what was not matched.
+// spare returns the messages that were not matched.
 func spare(p []*send, matched []int) []*send {
 	places := places(p, matched)
 	var rest []*send
@@ -219,8 +220,8 @@ func spare(p []*send, matched []int) []*send {
 	return rest
 }
 
-// rightmost matches what was matched once more, or what is gone in its place, each as
-// late as it can be.
+// rightmost matches the matched messages again, or gone ones in their place, each as late as
+// possible.
 func rightmost(q []queued, p []*send, left, gone []int) []int {
 	var order []int // indices of p, in the order in which they were queued
 	for _, j := range left {
@@ -245,8 +246,8 @@ func rightmost(q []queued, p []*send, left, gone []int) []int {
 	return result
 }
 
-// instead says that what was queued, where it is matched with p[j] of which it is doubtful
-// that it has not come before, may be one of the next that it may be mistaken for.
+// instead handles a queued message that is matched with p[j], which may have come before. It
+// records that the queued message may be one of the next messages that can be mistaken for p[j].
 func instead(q queued, p []*send, j int) {
 	s := p[j]
 	for _, o := range p[j+1 : min(len(p), j+crowd)] {
@@ -256,9 +257,9 @@ func instead(q queued, p []*send, j int) {
 	}
 }
 
-// swapped looks for messages of others that may have come as q[i], instead of what was
-// matched with it, p[j], because both were on their way at the same time. Those not there
-// yet are among them; places are what else was matched.
+// swapped looks for messages of other senders that may be q[i] instead of the matched p[j], because
+// both were on their way at the same time. Messages that have not come yet are among them. places
+// are the other matches.
 func (b *mailbox) swapped(q []queued, p []*send, i, j int, places []int) {
 	s := p[j]
 	for k := max(0, j-crowd); k < min(len(p), j+crowd) && p[k].at <= s.by(); k++ {
@@ -270,7 +271,7 @@ func (b *mailbox) swapped(q []queued, p []*send, i, j int, places []int) {
 		case m >= 0 && !s.fits(q[m]):
 			continue
 		case m < 0 && !s.alias && s.by() <= b.begun:
-			continue // it must be there, and the other one is not
+			continue // s must have come, and o has not
 		}
 		confuse(s, o)
 	}

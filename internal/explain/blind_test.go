@@ -2,8 +2,8 @@ package explain
 
 import "testing"
 
-// Where it is not seen when processes begin and stop to run, nothing is claimed but what their
-// own probes tell: collections and native functions.
+// If no events show when processes begin and stop running, explanations only claim what separate
+// probes report: collections and native functions.
 func TestUnscheduled(t *testing.T) {
 	const why = "this VM does not tell when processes run"
 	for _, s := range []scenario{{
@@ -46,8 +46,8 @@ func TestUnscheduled(t *testing.T) {
 	}
 }
 
-// What is guessed of a process that stops to run is said to be, also where tokens tell whom it
-// waits for; and so is that it was not seen when it began to run.
+// Guesses about a process that stops running are marked, even if tokens show the process that it
+// waits for. An unseen beginning of a run is marked too.
 func TestGuesses(t *testing.T) {
 	for _, s := range []scenario{{
 		name: "by reductions", events: `
@@ -120,7 +120,7 @@ func TestGuesses(t *testing.T) {
 	}
 }
 
-// Where it is not seen when threads sleep, who ran may not have.
+// If no events show when threads sleep, it is uncertain that a process really ran.
 func TestThreadless(t *testing.T) {
 	scenario{threadless: true, events: `
 		0 watch 1

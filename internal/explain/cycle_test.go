@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A pool waits for a worker that it gives the request to later. What the worker did before
-// that is not known: it does not wait for the pool.
+// A pool waits for a worker, to which it gives the request later. The earlier activity of the
+// worker is unknown: it does not wait for the pool.
 func TestWorkerBusyBeforeItIsTracked(t *testing.T) {
 	const events = `
 		0 watch 1

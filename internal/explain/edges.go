@@ -8,10 +8,9 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// Edges returns what is known of the messages that the processes of a VM took, for each
-// process in the order of time: an exact or inferred link is from whom it was and when it
-// was sent; of an ambiguous one From and Sent are 0. Messages of which nothing is known
-// are left out.
+// Edges returns the known links of the messages that the processes of a VM took, sorted by time for
+// each process. An exact or inferred link has the sender and the time of the send. For an ambiguous
+// link, From and Sent are 0. Messages without any link are left out.
 func (l *Log) Edges(vm int) iter.Seq[trace.Link] {
 	return func(yield func(trace.Link) bool) {
 		v := l.vms[vm]

@@ -8,8 +8,7 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 )
 
-// asks is that a process asks another one something, and takes is that it takes one of two
-// messages.
+// In asks a process asks another one something, and in takes it takes one of two messages.
 const (
 	asks = `
 		0 watch 1
@@ -62,7 +61,7 @@ func TestEdges(t *testing.T) {
 			31 receive 1 3 #1`,
 		want: "",
 	}, {
-		// Only one of the two ways to tell them apart is possible.
+		// Only one of the two assignments is possible.
 		name: "at the same time, and one is too large for one place", events: `
 			0 watch 1
 			0 watch 2
@@ -76,7 +75,7 @@ func TestEdges(t *testing.T) {
 			32 receive 1 5 #1`,
 		want: "3>1 21..31 inferred\n2>1 20..32 inferred",
 	}, {
-		// What had been sent before the question was, or before it was received, is no answer.
+		// A message that was sent before the question, or before its receipt, is not an answer.
 		name: "tells who sends, and takes the next", events: `
 			0 watch 1
 			0 watch 2
@@ -94,7 +93,7 @@ func TestEdges(t *testing.T) {
 			51 receive 1 4 #2`,
 		want: "2>1 20..41 inferred\n2>1 21..51 inferred",
 	}, {
-		// The collection fetches the first two, which are handed out afterwards.
+		// The collection fetches the first two messages, which are handed out afterwards.
 		name: "sent after garbage was collected", events: `
 			0 watch 1
 			0 watch 2
@@ -151,7 +150,7 @@ func TestEdges(t *testing.T) {
 			36 send 2>1 4` + takes,
 		want: "2>1 20..41 inferred\n1>2 30..35 inferred",
 	}, {
-		// It had no choice: that is no habit.
+		// It had no choice, so that does not count as a habit.
 		name: "asks after it took some in turn", events: backlog + `
 			20 send 3>1 9
 			21 send 3>1 9
@@ -175,7 +174,7 @@ func TestEdges(t *testing.T) {
 		want: "3>1 10..100001 inferred\n3>1 11..100002 inferred\n3>1 12..100003 inferred\n3>1 13..100004 inferred\n" +
 			"3>1 14..100005 inferred\n0>1 0..340001 ambiguous",
 	}, {
-		// What it was sent meanwhile has other sizes: it takes them in turn by choice.
+		// The messages sent meanwhile have other sizes, so it takes them in turn by choice.
 		name: "asks, and was seen to take in turn", events: backlog + `
 			20 send 3>1 9
 			100000 in 1

@@ -1,13 +1,13 @@
-// Package explain finds out where the time of an outcome instance went: out of the
-// events of the processes that took part, it makes a [trace.Trace].
+// Package explain finds out where the time of an outcome instance went: it makes a [trace.Trace]
+// from the events of the processes that took part.
 //
-// There are three steps. Of each process a history is kept: which state it was in from
-// when on. Of each process that receives, a simulated mailbox says which message it took
-// is which one that was sent: that are the edges. Then the time of the instance is
-// divided by the states of its process; where that waited for a message, the process
-// that sent it is looked at for that time, and so on.
+// There are three steps. First, each process gets a history of its states over time. Second, a
+// simulated mailbox of each process that receives finds the sent message for each message that it
+// took: these are the edges. Third, the time of the instance is divided by the states of its
+// process. If the process waited for a message, the sender's time is divided in the same way, and
+// so on.
 //
-// Nothing in here does I/O or asks a clock.
+// The package does no I/O and reads no clock.
 package explain
 
 import (
@@ -19,46 +19,46 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// An Instance is what is to be explained.
+// An Instance is an instance to be explained.
 type Instance struct {
 	VM         int       // pid of the operating system
-	Outcome    int       // as of the events
+	Outcome    int       // as in the events
 	ID         uint64    // of the span
 	Start, End int64     // nanoseconds of CLOCK_MONOTONIC
-	Owner      trace.PID // that started it, 0 where it is not known
+	Owner      trace.PID // process that started it, 0 if unknown
 
-	// Unscheduled says why it is not seen when the VM's processes begin and stop to run; ""
-	// where it is.
+	// Unscheduled is the reason why no events show when the VM's processes begin and stop running,
+	// or "" if there are such events.
 	Unscheduled string
 
-	// Threadless says that it is not seen when schedulers' threads do not run.
+	// Threadless means that no events show when schedulers' threads do not run.
 	Threadless bool
 }
 
-// maxProcesses is how many processes are kept of a VM of which nothing is left in the
-// log: they may be waiting all the time.
+// maxProcesses is the maximum number of processes of a VM that are kept without any event in the
+// log: such processes may be waiting.
 const maxProcesses = 1 << 12
 
-// A Log is what happened, as far as it was recorded. The zero Log is empty. It is to be
-// used by one goroutine at a time.
+// A Log contains the recorded events. The zero Log is empty. Only one goroutine may use it at a
+// time.
 type Log struct {
-	// IgnoreTokens has edges inferred by order even where there are seq_trace tokens, to
-	// find out how well that does. It may be set before the first Add.
+	// IgnoreTokens infers edges by order even if there are seq_trace tokens, to measure the quality
+	// of the inference. The caller may set it before the first Add.
 	IgnoreTokens bool
 
-	// Atom returns the text of the atom of a VM that has an index, "" where it is not known.
-	// Without it, which part of the VM or which node sent a message is not told.
+	// Atom returns the text of the atom with an index in a VM, "" if unknown. Without it, traces do
+	// not contain the part of the VM or the node that sent a message.
 	Atom func(vm int, index uint64) string
 
 	vms     map[int]*vm
 	begun   bool
-	begin   int64  // nothing is known of before
-	why     string // why not
+	begin   int64  // nothing is known before this time
+	why     string // the reason
 	last    int64  // time of the last event
-	resumed int64  // when all events were recorded again after some were lost, 0: none were
+	resumed int64  // time from which all events were recorded again after a loss; 0: no loss
 }
 
-// A vm is what happened in one VM.
+// A vm contains the events of one VM.
 type vm struct {
 	processes map[trace.PID]*process
 	absences
@@ -73,15 +73,14 @@ type spanKey struct {
 	id      uint64
 }
 
-// An ends is how a span started and ended; the processes are nil where that was not
-// seen.
+// An ends contains the start and the end of a span. A process is nil if that event was not seen.
 type ends struct {
 	starter, ender     *process
 	startedAt, endedAt int64
 }
 
-// A handover says of how many spans the end was seen in the process that started them,
-// and in another; and through which processes those went that did, as far as is known.
+// A handover counts the spans of an outcome that ended in the process that started them, and those
+// that ended in another one. It also contains the known processes that the latter passed through.
 type handover struct {
 	same, other int
 	through     map[trace.PID]bool
@@ -92,13 +91,13 @@ type interval struct{ from, to int64 }
 
 func (i interval) overlap(from, to int64) int64 { return max(0, min(i.to, to)-max(i.from, from)) }
 
-// Add appends events, in the order of time, and what is missing among them and those of
-// later calls: what happened then is not known, whatever else was recorded of it.
+// Add appends events, sorted by time, and the gaps among them and among those of later calls. The
+// time in a gap is unknown, whatever other events exist.
 func (l *Log) Add(events []bpf.Event, missing bpf.Loss) {
 	if len(events) == 0 && missing == (bpf.Loss{}) {
 		return
 	}
-	// Those of different threads may be swapped by a little.
+	// Events of different threads may be slightly out of order.
 	byTime := func(a, b bpf.Event) int { return cmp.Compare(a.Time, b.Time) }
 	if !slices.IsSortedFunc(events, byTime) {
 		events = slices.Clone(events)
@@ -131,7 +130,7 @@ func (l *Log) add(events []bpf.Event) {
 	}
 }
 
-// gap says that events are missing between two times.
+// gap records that events are missing between two times.
 func (l *Log) gap(from, until int64) {
 	if from <= l.begin {
 		l.begin, l.why = max(l.begin, until), whyOverwritten
@@ -159,14 +158,17 @@ func (l *Log) vm(pid int) *vm {
 	return v
 }
 
-// add takes an event into account. resumed is when all events were recorded again after
-// some were lost, 0 if none were.
+// add processes an event. resumed is the time from which all events were recorded again after a
+// loss, or 0 without a loss.
 func (v *vm) add(e *bpf.Event, resumed int64) {
 	if !v.tokens {
 		e.Label, e.Prev, e.Cur = 0, 0, 0
 	}
 	if e.Kind == bpf.EventOffCPU {
 		v.absences.add(absenceOf(e), e.Thread)
+		if e.Unseen {
+			v.absences.miss(interval{e.To, e.Time}, e.Thread)
+		}
 		return
 	}
 	if e.Process == 0 {
@@ -203,7 +205,7 @@ func (v *vm) send(p *process, e *bpf.Event) {
 	q := v.process(trace.PID(e.Other))
 	s := &send{
 		from: p.pid, to: q.pid, at: e.Time,
-		size: e.Size, alias: e.Alias, unwatched: e.Unwatched, token: tokenOf(e),
+		size: e.Size, alias: e.Alias, unwatched: e.Unwatched, token: tokenOf(e), where: e.Message, unfetched: e.Unfetched,
 	}
 	p.sent, p.sending = append(p.sent, s), s
 	p.sentTo[q.pid] = append(p.sentTo[q.pid], s)
@@ -230,7 +232,7 @@ func (v *vm) ends(e *bpf.Event) *ends {
 	return s
 }
 
-// count counts a span where both its ends have been seen.
+// count counts a span if both its start and its end have been seen.
 func (v *vm) count(outcome int, s *ends) {
 	if s.starter == nil || s.ender == nil {
 		return
@@ -248,10 +250,10 @@ func (v *vm) count(outcome int, s *ends) {
 	v.handed[outcome] = h
 }
 
-// Forget forgets what was before a time, nanoseconds of CLOCK_MONOTONIC. It should be
-// before the start of whatever is to be explained: what is forgotten is unexplained.
+// Forget drops all events before a time, nanoseconds of CLOCK_MONOTONIC. The time should be before
+// the start of every instance to be explained: without events, time is unexplained.
 func (l *Log) Forget(before int64) {
-	before = min(before, l.last+1) // all there is
+	before = min(before, l.last+1) // everything
 	if !l.begun || before <= l.begin {
 		return
 	}
@@ -267,7 +269,7 @@ func (l *Log) Forget(before int64) {
 	}
 }
 
-// ForgetVM forgets a VM that has ended: its pid may be that of another one next.
+// ForgetVM drops the events of a VM that has ended, because another VM may get its pid.
 func (l *Log) ForgetVM(pid int) { delete(l.vms, pid) }
 
 func (v *vm) forget(before int64) {
@@ -285,14 +287,14 @@ func (v *vm) forget(before int64) {
 	}
 }
 
-// after returns the index of the first item of those in the order of time whose time is
-// at t or later.
+// after returns the index of the first item with a time of t or later. The items are in order of
+// time.
 func after[T any](items []T, t int64, time func(T) int64) int {
 	i, _ := slices.BinarySearchFunc(items, t, func(item T, t int64) int { return cmp.Compare(time(item), t) })
 	return i
 }
 
-// cut removes the first n items; the memory they had is given back by and by.
+// cut removes the first n items. Their memory is released gradually.
 func cut[T any](items []T, n int) []T {
 	if n > len(items)/2 {
 		return slices.Clone(items[n:])
@@ -300,5 +302,5 @@ func cut[T any](items []T, n int) []T {
 	return items[n:]
 }
 
-// forever is when ends what has not ended.
+// forever is the end of intervals that have not ended.
 const forever = math.MaxInt64

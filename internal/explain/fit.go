@@ -2,17 +2,17 @@ package explain
 
 import "github.com/beamscope/beamscope/internal/trace"
 
-// reasonShort is why something was not followed that could be.
+// reasonShort is the reason for not following a wait that could be followed.
 const reasonShort = "followed, but too short to be shown"
 
-// trace makes a trace of a root, of at most [trace.MaxSpans].
+// trace makes a trace from a root, with at most [trace.MaxSpans] spans.
 //
-// Where there are more spans, those that take turns are gathered: among siblings next to
-// each other that are short against the whole, those that are alike become one, with the
-// number of its parts. So all times keep their kinds, and it still is a timeline as far
-// as one can see: what is gathered is, at first, shorter than 1/64 of the whole. What
-// is waited for is gathered with all below it. If that is not enough, what is below a
-// short wait is left out, and all is done again with larger limits.
+// If there are more spans, alternating siblings are gathered: among adjacent siblings that are
+// short compared with the whole, those of the same kind become one span with the number of its
+// parts. So all times keep their kinds, and the trace remains a timeline at the visible resolution:
+// at first only spans shorter than 1/64 of the whole are gathered. A span that waits for another
+// process is gathered with everything below it. If that is not enough, everything below short waits
+// is left out, and the procedure is repeated with larger limits.
 func (n node) trace() *trace.Trace {
 	n.children = joined(n.children)
 	for parts := int64(64); n.count() > trace.MaxSpans; parts /= 2 {
@@ -28,18 +28,18 @@ func (n node) trace() *trace.Trace {
 	return t
 }
 
-// What is gathered before all is known: where there are more nodes, what is shorter than
-// this part of the instance. The rest is left to [node.trace].
+// Limits of early gathering, before all nodes are known. If there are more nodes than this, nodes
+// shorter than this part of the instance are gathered. [node.trace] does the rest.
 const (
 	manyNodes  = 1 << 14
 	shortParts = 1024
 )
 
-// A gatherer keeps siblings from getting too many while they are made.
+// A gatherer limits the number of siblings while they are made.
 type gatherer struct {
-	limit int64 // of what is gathered
+	limit int64 // limit of gathered lengths
 	nodes []node
-	count int // with those below
+	count int // number of nodes, including those below
 	most  int // until they are gathered
 }
 
@@ -51,10 +51,10 @@ func (g *gatherer) add(nodes ...node) {
 	}
 	g.nodes = append(g.nodes[:0], gathered(joined(g.nodes), g.limit, false)...)
 	g.count = count(g.nodes)
-	g.most = 2 * g.count // where there is little to gather, it is not tried each time
+	g.most = 2 * g.count // avoids repeated attempts if there is little to gather
 }
 
-// flatten appends a span and what is below it to a trace.
+// flatten appends a span and the spans below it to a trace.
 func (n *node) flatten(t *trace.Trace, parent int) {
 	n.Parent = parent
 	at := len(t.Spans)
@@ -64,7 +64,7 @@ func (n *node) flatten(t *trace.Trace, parent int) {
 	}
 }
 
-// count returns how many spans there are.
+// count returns the number of spans.
 func (n *node) count() int { return 1 + count(n.children) }
 
 func count(nodes []node) int {
@@ -75,7 +75,7 @@ func count(nodes []node) int {
 	return sum
 }
 
-// joined joins leaves that follow each other and are alike but for their times.
+// joined joins successive leaves that differ only in their times.
 func joined(nodes []node) []node {
 	result := nodes[:0]
 	for _, n := range nodes {
@@ -93,14 +93,14 @@ func joined(nodes []node) []node {
 
 func (n *node) isLeaf() bool { return len(n.children) == 0 }
 
-// alike reports whether spans say the same of their times.
+// alike reports whether spans describe their times in the same way.
 func alike(a, b *trace.Span) bool {
 	x := *a
 	x.Start, x.End = b.Start, b.End
 	return x == *b
 }
 
-// pruned makes leaves of what is waited for shorter than a limit.
+// pruned turns waits shorter than a limit into leaves.
 func pruned(nodes []node, limit int64) []node {
 	for i := range nodes {
 		n := &nodes[i]
@@ -115,9 +115,9 @@ func pruned(nodes []node, limit int64) []node {
 	return nodes
 }
 
-// gathered gathers what takes turns among siblings: for that, it divides them into groups
-// that are no longer than a limit, where they are not so themselves. At the coarsest
-// not even reasons and other processes are told apart.
+// gathered gathers alternating siblings. It divides them into groups that are no longer than a
+// limit; a longer sibling is not gathered. At the coarsest level it ignores even reasons and other
+// processes.
 func gathered(nodes []node, limit int64, coarse bool) []node {
 	var result []node
 	for len(nodes) > 0 {
@@ -138,7 +138,7 @@ func gathered(nodes []node, limit int64, coarse bool) []node {
 	return result
 }
 
-// A sort is what spans that are gathered have in common.
+// A sort contains the common properties of gathered spans.
 type sort struct {
 	kind           trace.Kind
 	process        trace.PID
@@ -154,7 +154,7 @@ func (n *node) sort(coarse bool) sort {
 	return sort{n.Kind, n.Process, n.Mark, n.Detail, n.Reason, n.isLeaf()}
 }
 
-// gather makes one of each sort of siblings that follow each other.
+// gather merges successive siblings of the same sort.
 func gather(nodes []node, coarse bool) []node {
 	if coarse {
 		for i := range nodes {
@@ -193,7 +193,7 @@ func gather(nodes []node, coarse bool) []node {
 	return result
 }
 
-// absorb adds the time of another span, and what is below it, to a span.
+// absorb adds the time of another span, and the spans below it, to a span.
 func (n *node) absorb(o node) {
 	n.End += o.Duration()
 	n.Parts += max(1, o.Parts)
@@ -217,7 +217,7 @@ func (n *node) absorb(o node) {
 	n.children = append(n.children, o.children...)
 }
 
-// move moves a span to a time, and what is below it, one after the other.
+// move moves a span to a time, and places the spans below it one after the other.
 func (n *node) move(start int64) {
 	n.Start, n.End = start, start+n.Duration()
 	for i := range n.children {

@@ -11,7 +11,7 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// times returns how long the leaves of each kind are.
+// times returns the total length of the leaves of each kind.
 func times(tr *trace.Trace) (sum [trace.Kinds]int64) {
 	for _, s := range tr.Leaves() {
 		sum[s.Kind] += s.Duration()
@@ -19,8 +19,8 @@ func times(tr *trace.Trace) (sum [trace.Kinds]int64) {
 	return sum
 }
 
-// Thousands of short garbage collections are not lost: there are as many spans as a
-// trace may have, and they have the same time of each kind, at about the same time.
+// Thousands of short garbage collections are not lost: the trace has the maximum number of spans,
+// with the same time of each kind at about the same places.
 func TestFitTurns(t *testing.T) {
 	const turns = 5000
 	var events strings.Builder
@@ -65,7 +65,7 @@ func TestFitTurns(t *testing.T) {
 	}
 }
 
-// However many turns there are, few are held at a time, and none is lost.
+// However many turns there are, few are in memory at a time, and none is lost.
 func TestFitWhileWalking(t *testing.T) {
 	const turns = 100_000
 	l, i := manyTurns(turns)
@@ -88,7 +88,7 @@ func TestFitWhileWalking(t *testing.T) {
 	}
 }
 
-// manyTurns returns what is known of an instance that ran and collected garbage in turn.
+// manyTurns returns the log of an instance that alternately ran and collected garbage.
 func manyTurns(turns int) (*Log, Instance) {
 	l, end := new(Log), int64(0)
 	l.Add([]bpf.Event{
@@ -106,7 +106,7 @@ func manyTurns(turns int) (*Log, Instance) {
 	return l, Instance{VM: vmPID, ID: 7, Start: 0, End: end, Owner: 1}
 }
 
-// An instance may have as many events as are kept.
+// An instance may have the maximum number of events.
 func BenchmarkExplainLong(b *testing.B) {
 	l, i := manyTurns(1 << 19)
 	b.ReportAllocs()
@@ -115,7 +115,7 @@ func BenchmarkExplainLong(b *testing.B) {
 	}
 }
 
-// Many calls of one server are one wait, with what the server did.
+// Many calls of one server become one wait, with the activities of the server.
 func TestFitCalls(t *testing.T) {
 	const calls = 1000
 	var events strings.Builder
@@ -141,8 +141,8 @@ func TestFitCalls(t *testing.T) {
 	}
 }
 
-// Whatever is to be shown, it fits, and no kind gets time that it did not have, but for
-// waiting where it is left out what was waited for.
+// Any trace fits, and no kind gets additional time, except waiting if the awaited activities are
+// left out.
 func TestFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		root := span(0, 0, trace.Root, 1, trace.Exact)
@@ -168,7 +168,7 @@ func leaves(n *node, visit func(*node)) {
 	}
 }
 
-// grown returns siblings that start at a time, and when they end.
+// grown returns siblings that start at a time, and the time of their end.
 func grown(t *rapid.T, at int64, depth int, mark trace.Mark) ([]node, int64) {
 	var nodes []node
 	for range rapid.IntRange(1, 40).Draw(t, "siblings") {

@@ -9,10 +9,10 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// maxDepth is over how many processes it is followed who waits for whom.
+// maxDepth is the maximum length of a chain of processes that wait for each other.
 const maxDepth = 8
 
-// Reasons of what is not explained, or not followed.
+// Reasons for time that is not explained or not followed.
 const (
 	reasonNothing = "it waits for a message; no event tells from which process"
 	reasonTimed   = "it waits in a receive with a time, which is not over"
@@ -30,21 +30,21 @@ const (
 
 var reasonDepth = fmt.Sprintf("followed over %d processes", maxDepth)
 
-// A node is a span with those below it.
+// A node is a span with the spans below it.
 type node struct {
 	trace.Span
 	children []node
 }
 
-// A path is how one comes from the instance to a process: over which others, and how
-// certain that is.
+// A path leads from the instance to a process. It has the processes between them and the certainty
+// of the links.
 type path struct {
 	chain   []trace.PID
 	mark    trace.Mark
-	outside bool // it is not the process whose time it is: of what is not known, one knows who was waited for
+	outside bool // not the instance's own process: even if its activity is unknown, it is known that it was waited for
 }
 
-// to is the path that goes on to a process.
+// to returns the path extended to a process.
 func (p path) to(pid trace.PID, mark trace.Mark) path {
 	return path{append(slices.Clip(p.chain), pid), max(p.mark, mark), len(p.chain) > 0}
 }
@@ -56,15 +56,15 @@ type walk struct {
 	vm    *vm
 	start int64 // of the instance
 	end   int64
-	owner *process // that started it
+	owner *process // process that started it
 
-	unscheduled string // why it is not seen when processes begin and stop to run, "" where it is
-	threadless  bool   // it is not seen when schedulers' threads do not run
+	unscheduled string // why no events show when processes begin and stop running, or ""
+	threadless  bool   // no events show when schedulers' threads do not run
 
 	episodes map[*process]episode
 }
 
-// explain divides [from, to) by what a process did.
+// explain divides [from, to) by the activities of a process.
 func (w *walk) explain(p *process, from, to int64, by path) []node {
 	if from >= to {
 		return nil
@@ -97,8 +97,8 @@ func (w *walk) explain(p *process, from, to int64, by path) []node {
 	return g.nodes
 }
 
-// waits explains a segment in which a process waits for a message, and looks meanwhile at
-// others, if any come.
+// waits explains a segment in which a process waits for a message, and may examine others
+// meanwhile.
 func (w *walk) waits(p *process, s segment, by path) []node {
 	if s.guess == "" {
 		return w.wait(p, s, by)
@@ -115,6 +115,12 @@ func (w *walk) waits(p *process, s segment, by path) []node {
 func leaf(p *process, s segment, by path) node {
 	n := span(s.from, s.to, trace.Running, p.pid, by.mark)
 	switch {
+	case s.pause.kind == trace.Unexplained:
+		n.Kind, n.Reason = trace.Unexplained, s.pause.detail
+		if by.outside {
+			n.Kind = trace.Waiting
+		}
+		return n
 	case s.pause.kind != trace.Root:
 		n.Kind, n.Detail = s.pause.kind, s.pause.detail
 		return n
@@ -139,7 +145,7 @@ func leaf(p *process, s segment, by path) node {
 	return n.guessed(s.guess)
 }
 
-// guessed returns a span of which something is guessed, if there is a reason.
+// guessed marks a span as guessed if there is a reason.
 func (n node) guessed(reason string) node {
 	if reason != "" && n.Mark < trace.Ambiguous && n.Kind != trace.Unexplained {
 		n.Mark, n.Reason = trace.Inferred, also(reason, n.Reason)
@@ -179,10 +185,10 @@ func (w *walk) wait(p *process, s segment, by path) []node {
 }
 
 // delivered explains a segment in which a process waits for a message that it took. Until the
-// message is in the mailbox that is the time of its sender; from then on the process waits to
-// run. It is certain that the message was there when the sender did the next thing. That it was
-// not there before the VM said that the process is ready is certain as well, but for a message to
-// an alias: there the VM says so only when a scheduler turns to the process.
+// message is in the mailbox, the time is its sender's; from then on the process waits to run. The
+// message was certainly there at the sender's next action. It was certainly not there before the VM
+// reported the process as ready. The second rule does not hold for messages to an alias, for which
+// the VM reports this only when a scheduler turns to the process.
 func (w *walk) delivered(p *process, s segment, k wake, by path) []node {
 	var nodes []node
 	from := s.from
@@ -214,8 +220,8 @@ func (w *walk) delivered(p *process, s segment, k wake, by path) []node {
 	return append(nodes, w.readySince(p, s, by)...)
 }
 
-// readySince explains a segment of a wait in which the message is there already, and no
-// scheduler has turned to the process.
+// readySince explains a segment of a wait in which the message has already come and no scheduler
+// has turned to the process.
 func (w *walk) readySince(p *process, s segment, by path) []node {
 	if s.from >= s.to {
 		return nil
@@ -235,14 +241,14 @@ func (w *walk) readySince(p *process, s segment, by path) []node {
 	return nodes
 }
 
-// saidReady reports whether the VM said that a process, which waits up to a time, is ready from
-// then or a later time on.
+// saidReady reports whether the VM reported a process, which waits up to a time, as ready from that
+// time or a later one on.
 func (p *process) saidReady(at int64) bool {
 	i := after(p.changes, at, changedAt)
 	return i < len(p.changes) && p.changes[i].told != 0
 }
 
-// assume explains a segment in which a process waits that nothing has come for.
+// assume explains a segment in which a process waits and no message has come.
 func (w *walk) assume(p *process, s segment, by path) node {
 	asked, since := p.asked(s.at)
 	if s.timed && p.call(s.at) == nil {
@@ -270,8 +276,8 @@ func (w *walk) assume(p *process, s segment, by path) node {
 	return n
 }
 
-// answerers returns those messages whose receivers have ever sent one to p. Only from them
-// may a process expect an answer that is in a receive with a time and monitors nobody.
+// answerers returns the messages whose receivers have ever sent one to p. If p is in a receive with
+// a timeout and monitors no process, it can expect an answer only from these.
 func (w *walk) answerers(p *process, asked []*send) []*send {
 	return slices.DeleteFunc(asked, func(m *send) bool {
 		q := w.vm.processes[m.to]
@@ -279,9 +285,9 @@ func (w *walk) answerers(p *process, asked []*send) []*send {
 	})
 }
 
-// asked returns the last message to each process that p has sent one to up to a time,
-// since it took one; the last one first, and not more than a few. It also returns when
-// it took that. A message to an alias is an answer, which p expects nothing for.
+// asked returns the last message that p sent to each process up to a time, since p's last receipt.
+// It returns only a few, the last one first, and also the time of that receipt. A message to an
+// alias is an answer, so p expects nothing in return.
 func (p *process) asked(until int64) ([]*send, int64) {
 	since := int64(math.MinInt64)
 	if i := after(p.received, until, receivedAt); i > 0 {
@@ -297,9 +303,9 @@ func (p *process) asked(until int64) ([]*send, int64) {
 	return asked, since
 }
 
-// question returns the only message that may be a question, nil if there is none: its
-// receiver has sent something as well, and all the others never did, though they were
-// sent messages before a time.
+// question returns the only message that may be a question, or nil if there is none. Its receiver
+// has sent something to p. All other receivers never did, although p had sent them messages before
+// a time.
 func (w *walk) question(p *process, asked []*send, since int64) *send {
 	var question *send
 	for _, m := range asked {
@@ -333,7 +339,7 @@ func also(first, second string) string {
 	return first + "; " + second
 }
 
-// linkOf is the link of a message.
+// linkOf returns the link of a message.
 func linkOf(s *send, mark trace.Mark) trace.Link {
 	l := trace.Link{From: s.from, To: s.to, Sent: s.at, Mark: mark}
 	if s.fate == taken {
@@ -342,7 +348,7 @@ func linkOf(s *send, mark trace.Mark) trace.Link {
 	return l
 }
 
-// between says between whom it is not certain.
+// between names the possible senders.
 func between(among []trace.PID) string {
 	var known []string
 	for _, pid := range among {
@@ -361,16 +367,17 @@ func between(among []trace.PID) string {
 	return text
 }
 
-// A wish is that a process waits for another one.
+// A wish records that a process waits for another one.
 type wish struct {
 	asker    *process
 	of       trace.PID
 	from, to int64
-	link     trace.Link // by which the other one is known
+	link     trace.Link // link to the other process
 	by       path
 }
 
-// follow explains a time in which a process waits for another one by what that does.
+// follow explains an interval in which a process waits for another one, by the activities of the
+// other one.
 func (w *walk) follow(h wish) node {
 	n := span(h.from, h.to, trace.Waiting, h.of, max(h.by.mark, h.link.Mark))
 	n.Link = h.link
@@ -397,8 +404,8 @@ func (w *walk) follow(h wish) node {
 	return n.simple()
 }
 
-// cycle explains a time in which a process is waited for that itself waits, as it seems, for
-// one that waits for it.
+// cycle explains an interval in which the awaited process itself seems to wait for a process that
+// waits for it.
 func (w *walk) cycle(q *process, from, to int64, by path) []node {
 	g := gatherer{limit: (w.end - w.start) / shortParts}
 	for s := range w.segments(q, from, to) {
@@ -416,9 +423,9 @@ func (w *walk) cycle(q *process, from, to int64, by path) []node {
 	return joined(g.nodes)
 }
 
-// cycled explains a segment in which a process waits, for cycle. That processes wait for each
-// other is said only where it is certain. It is not for a process that was sent a message, or
-// may wait for somebody else: then it is not followed again.
+// cycled explains a segment in which a process waits, for cycle. It reports that processes wait for
+// each other only if that is certain. That is uncertain if the process was sent a message or may
+// wait for another process. Then the process is not followed again.
 func (w *walk) cycled(q *process, s segment, by path) []node {
 	if !slices.Contains(by.chain, w.awaits(q, s)) {
 		return w.waits(q, s, by)
@@ -431,9 +438,10 @@ func (w *walk) cycled(q *process, s segment, by path) []node {
 	return []node{n.guessed(s.guess)}
 }
 
-// uncertain returns why it is not certain that a process waits in a segment for one that waits
-// for it, also over others; "" where it is. It is if each has called the next one, has no answer,
-// waits for all of the time, and has been sent nothing since by the one it called.
+// uncertain returns why it is uncertain that a process waits in a segment for a process that waits
+// for it, possibly through others. It returns "" if it is certain: each process has called the next
+// one, has no answer, waits all the time, and has got no message since from the process that it
+// called.
 func (w *walk) uncertain(q *process, s segment) string {
 	for p, n := q, 0; n < maxDepth; n++ {
 		m := p.call(s.from)
@@ -460,8 +468,8 @@ func (w *walk) uncertain(q *process, s segment) string {
 }
 
 // onWay reports whether a message that a process sent to p, at a time or later, may have been on
-// its way in a segment in which p waits. It was not if it was there before p began to wait: a
-// process that waits has looked at all there was.
+// its way in a segment in which p waits. If it was there before p began to wait, it was not on its
+// way: a waiting process has examined all messages in its mailbox.
 func (q *process) onWay(p *process, since int64, s segment) bool {
 	began := int64(0)
 	if i := after(p.changes, s.from+1, changedAt); i > 0 {
@@ -471,8 +479,8 @@ func (q *process) onWay(p *process, since int64, s segment) bool {
 	return slices.ContainsFunc(sends[after(sends, since, sentAt):after(sends, max(since, s.to), sentAt)], func(m *send) bool { return m.by() > began })
 }
 
-// awaits returns the process for which another one waits in a segment, 0 if that is not known
-// or it is none.
+// awaits returns the process for which another one waits in a segment, or 0 if that is unknown or
+// there is none.
 func (w *walk) awaits(q *process, s segment) trace.PID {
 	switch k := w.wakeOf(q, s); k.how {
 	case byMessage:
@@ -489,8 +497,7 @@ func (w *walk) awaits(q *process, s segment) trace.PID {
 	return 0
 }
 
-// simple returns a span that waits for a process of which nothing is known but why as
-// one span.
+// simple turns a wait for a process about which only a reason is known into a single span.
 func (n node) simple() node {
 	if len(n.children) != 1 {
 		return n
@@ -503,9 +510,9 @@ func (n node) simple() node {
 	return n
 }
 
-// relayed returns the message by which a process learned what it answered at a time, if
-// that message is why it is tracked; nil where there is none. The sender of the message had
-// what was asked for until then.
+// relayed returns the message that gave a process the content of its answer at a time, if the
+// process is tracked because of that message, or else nil. Until then, the sender of the message
+// worked on the request.
 func (w *walk) relayed(q *process, from, answered int64) *send {
 	if w.state(q, from) != unknown {
 		return nil
@@ -525,12 +532,12 @@ func (w *walk) relayed(q *process, from, answered int64) *send {
 	return nil
 }
 
-// exchanges is how many messages back it is looked for the last one that was answered.
+// exchanges is the number of messages that are searched back for the last answered one.
 const exchanges = 64
 
-// request returns what p has sent to q that q's answer at a time may be to, nil if there
-// is nothing: the last message, unless q has already sent something after that p took
-// before it began to wait.
+// request returns the message from p to q that q's answer at a time may belong to, or nil if there
+// is none. It is the last message, unless q has since sent something that p took before it began to
+// wait.
 func request(p, q *process, began, answered int64) *send {
 	sends := p.sentTo[q.pid]
 	i := after(sends, answered+1, sentAt)
@@ -550,8 +557,8 @@ func request(p, q *process, began, answered int64) *send {
 	return m
 }
 
-// serve explains [from, to), in which what a process was sent is waited for: it is
-// idle or busy until it takes the message, and then does what it was asked for.
+// serve explains [from, to), in which another process waits for the reaction to a message: the
+// receiver is idle or busy until it takes the message, and then handles it.
 func (w *walk) serve(q *process, m *send, from, to int64, by path) []node {
 	switch m.fate {
 	case taken:
@@ -565,7 +572,7 @@ func (w *walk) serve(q *process, m *send, from, to int64, by path) []node {
 		return []node{n}
 	case lost:
 		if m.outlived && q.sure(m.at) >= to {
-			break // all was seen until then, and it was not taken
+			break // everything was seen until then, and the message was not taken
 		}
 		if w.state(q, from) == unknown {
 			return w.explain(q, from, to, by)
@@ -577,16 +584,17 @@ func (w *walk) serve(q *process, m *send, from, to int64, by path) []node {
 	return w.arrival(q, m, from, to, by)
 }
 
-// arrival explains [from, to), in which a message is on its way into a process or in its
-// mailbox. An idle process has to wake up, which is its own time; one that is busy lets
-// it wait.
+// arrival explains [from, to), in which a message is on its way into a process or in its mailbox.
+// An idle process has to wake up, which is its own time; a busy one lets the message wait.
 func (w *walk) arrival(q *process, m *send, from, to int64, by path) []node {
 	if from >= to {
 		return nil
 	}
 	before := q.takenIn(m.at, to)
-	if now := w.state(q, from); now == unknown || now == exited || len(before) == 0 && !w.busy(q, m, to) {
-		return w.explain(q, from, to, by)
+	if !q.setAside(m) {
+		if now := w.state(q, from); now == unknown || now == exited || len(before) == 0 && !w.busy(q, m, to) {
+			return w.explain(q, from, to, by)
+		}
 	}
 	n := span(from, to, trace.Mailbox, q.pid, by.mark)
 	var proven bool
@@ -601,7 +609,7 @@ func (w *walk) arrival(q *process, m *send, from, to int64, by path) []node {
 	return w.aroundHalts(n)
 }
 
-// aroundHalts returns a span without the times in it when the VM was stopped, and those.
+// aroundHalts divides a span into the intervals when the VM was stopped and the rest.
 func (w *walk) aroundHalts(n node) []node {
 	var nodes []node
 	rest := n
@@ -621,16 +629,40 @@ func (w *walk) aroundHalts(n node) []node {
 	return nodes
 }
 
-// takenIn returns what a process took in [from, to).
+// takenIn returns the receipts of a process in [from, to).
 func (p *process) takenIn(from, to int64) []receipt {
 	first := after(p.received, from, receivedAt)
 	return p.received[first:max(first, after(p.received, to, receivedAt))]
 }
 
-// busy reports whether a process did something else when it was sent a message that it
-// took no other one before. Where the message is why it is watched, what it did is known
-// from the message on; should it have been preempted then, it has the message for long
-// and does not take it.
+// setAside reports whether a process, between the arrival of a message and its receipt, did
+// something that a process waiting for the message cannot do: such a process takes it as soon as it
+// runs. It stopped running, sent a message, or collected garbage more than once. The VM may collect
+// garbage once for another process.
+func (p *process) setAside(m *send) bool {
+	if m.fate != taken {
+		return false
+	}
+	collections := 0
+	for i := after(p.changes, m.at+1, changedAt); i < len(p.changes) && p.changes[i].at < m.received; i++ {
+		switch p.changes[i].state {
+		case waits:
+			return true
+		case ready, suspended, native:
+			if i > 0 && p.changes[i-1].state == running {
+				return true
+			}
+		case collects:
+			collections++
+		}
+	}
+	i := after(p.sent, m.at+1, sentAt)
+	return collections > 1 || i < len(p.sent) && p.sent[i].at < m.received
+}
+
+// busy reports whether a process did something else when it was sent a message and took no other
+// message before. If the process is watched because of the message, its activity is known from the
+// message on. If it was preempted then, it has had the message for long without taking it.
 func (w *walk) busy(q *process, m *send, taken int64) bool {
 	if before := w.state(q, m.at-1); before != unknown {
 		return before != waits && !w.held(q, m.at-1)

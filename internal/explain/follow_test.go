@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What a process waits for is what the one that wakes it does.
+// A process waits for the activities of the process that wakes it.
 func TestFollow(t *testing.T) {
 	for _, s := range []scenario{{
 		name: "a call that is answered to an alias", events: `
@@ -218,7 +218,7 @@ func TestFollow(t *testing.T) {
 			30 in 2 @2
 			31 queued 2 9 #1 ~5.0.1
 			32 receive 2 9 #1 ~5.0.1
-			80 send 2>1 alias ~5.1.0
+			80 send 2>1 alias ~5.1.2
 			82 out 2 wait @2
 			85 in 1
 			86 queued 1 4 #1 ~5.1.2
@@ -683,7 +683,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// What is waited for is followed over so many processes, and no further.
+// Waits are followed through a limited number of processes.
 func TestFollowFar(t *testing.T) {
 	const far = 12
 	var events string

@@ -9,8 +9,7 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 )
 
-// A scenario is a script, and what is to be made of the span 7 of process 1, or another
-// owner.
+// A scenario is a script with the expected explanation of the span 7 of process 1 or another owner.
 type scenario struct {
 	name   string
 	events string
@@ -19,9 +18,9 @@ type scenario struct {
 	owner  uint64
 	want   string
 
-	unscheduled string // as of the instance
+	unscheduled string // as in the instance
 	threadless  bool
-	firstSpan   bool // no other one of its outcome was seen to end
+	firstSpan   bool // no end of another span of its outcome was seen
 }
 
 func (s scenario) run(t *testing.T) {
@@ -49,7 +48,7 @@ func (s scenario) explain(t *testing.T, l *Log) {
 	}
 }
 
-// undent removes the first line break and the indentation of the first line from all.
+// undent removes the first line break, and the indentation of the first line from all lines.
 func undent(text string) string {
 	text = strings.TrimPrefix(text, "\n")
 	indent := text[:len(text)-len(strings.TrimLeft(text, "\t"))]
@@ -291,7 +290,7 @@ func TestKinds(t *testing.T) {
 			90 end 1 7`,
 		start: 10, end: 90, want: `
 			10-20 running 1
-			20-70 unexplained 1: it waited for a message whose sender was not seen: a timer, a port, another node or the VM
+			20-70 unexplained 1: it waited for a message that beamscope did not see sent, and the VM does not tell who sent it
 			70-90 running 1`,
 	}, {
 		name: "a sleep", events: `
@@ -322,7 +321,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// What was not recorded is unexplained, with the reason.
+// Time without records is unexplained, with the reason.
 func TestUnseen(t *testing.T) {
 	for _, s := range []scenario{{
 		name: "watched too late", events: `
@@ -453,8 +452,8 @@ func TestOverwritten(t *testing.T) {
 		60-70 running 1`}.explain(t, &l)
 }
 
-// What one processor has lost is missing among what another one has not, up to a time that
-// a later call may come to: nothing of that time is known, but who is watched then.
+// Events that one processor has lost are missing among the events of others, up to a time that only
+// a later call may reach. Nothing is known about that interval except the watched processes.
 func TestOverwrittenInPart(t *testing.T) {
 	const why = ": its events were overwritten before they were read"
 	var l Log
@@ -480,8 +479,8 @@ func TestOverwrittenInPart(t *testing.T) {
 		80 gc- 1`), bpf.Loss{})
 	for _, s := range []scenario{
 		{name: "who runs before and after", start: 10, end: 90, want: `
-			10-20 running 1
-			20-50 unexplained 1` + why + `
+			10-12 running 1
+			12-50 unexplained 1` + why + `
 			50-70 running 1
 			70-80 gc 1
 			80-90 running 1`},
@@ -501,7 +500,7 @@ func TestOverwrittenInPart(t *testing.T) {
 	}
 }
 
-// That something is missing is kept also where nothing else has happened.
+// A gap is kept even if there are no other events.
 func TestOverwrittenAndNothingLeft(t *testing.T) {
 	var l Log
 	l.Add(nil, bpf.Loss{Events: 1, From: 3, To: 5})
@@ -514,8 +513,7 @@ func TestOverwrittenAndNothingLeft(t *testing.T) {
 	scenario{start: 0, end: 70, want: `
 		0-5 unexplained 1: its events were overwritten before they were read
 		5-20 gc 1
-		20-40 running 1
-		40-50 unexplained 1: its events were overwritten before they were read
+		20-50 unexplained 1: its events were overwritten before they were read
 		50-70 unexplained 1: what it did is not known: no event of it was seen yet`}.explain(t, &l)
 }
 
@@ -541,7 +539,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// All can be forgotten that there is, but for what processes do now.
+// Everything can be dropped except the present states of processes.
 func TestForgetEverything(t *testing.T) {
 	var l Log
 	for turn := range int64(3) {
@@ -556,7 +554,7 @@ func TestForgetEverything(t *testing.T) {
 	}
 }
 
-// A VM has nothing of another one that had its pid.
+// A VM has no data of an earlier VM with the same pid.
 func TestForgetVM(t *testing.T) {
 	var l Log
 	l.ForgetVM(vmPID)
@@ -578,8 +576,8 @@ func TestForgetVM(t *testing.T) {
 		60-70 gc 1`}.explain(t, &l)
 }
 
-// That a process is not watched any more is not said: what it did last is what it does
-// only for as long as something tells that it still is.
+// The end of a watch is not reported. So the last known activity of a process only holds as long as
+// events show that it is still watched.
 func TestWatchEndsSilently(t *testing.T) {
 	const before = `
 		1 watch 1
@@ -629,7 +627,7 @@ func TestWatchEndsSilently(t *testing.T) {
 	}
 }
 
-// One that has exited has, also if it is asked for something afterwards.
+// An exited process stays exited, even if a request comes afterwards.
 func TestAskedAfterExit(t *testing.T) {
 	const before = `
 		0 watch 1
@@ -653,7 +651,7 @@ func TestAskedAfterExit(t *testing.T) {
 			50-90 running 2 inferred`}.run(t)
 }
 
-// Of a process that was not watched before, nothing is made up because of events lost.
+// A loss of events adds no invented activity to a process that was not watched before.
 func TestWatchedAfterLoss(t *testing.T) {
 	var l Log
 	l.Add(script(t, `0 watch 1`), bpf.Loss{})
@@ -682,7 +680,7 @@ func TestWatchedAfterLoss(t *testing.T) {
 		800000-800020 running 8`}.explain(t, &l)
 }
 
-// A process that is watched again at once was always watched.
+// A process that is watched again at once counts as watched all the time.
 func TestWatchedAgainAtOnce(t *testing.T) {
 	scenario{events: `
 		0 watch 1

@@ -12,12 +12,12 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// options are those of the sims of the tests, by number.
+// options returns the options of the tests' sims, by number.
 func options(n uint64) simOptions {
 	return simOptions{
 		servers: 2 + int(n%4), clients: 1 + int(n/4%5), schedulers: 1 + int(n/20%3), spans: 12,
 		watchAll: n%2 == 0, instant: n%3 == 0, tokens: n%5 == 0, oneSize: n%7 == 0, timeouts: n%11 == 0,
-		stalls: n%13 == 0, origins: n%17 < 8,
+		stalls: n%13 == 0, origins: n%17 < 8, noSerials: n%3 == 0,
 	}
 }
 
@@ -32,8 +32,8 @@ func filled(s *sim, rnd *rand.Rand) *Log {
 	return l
 }
 
-// The leaves of each of 10 000 spans add up to its duration, to the nanosecond; and
-// none goes back in time.
+// The leaves of each of 10 000 spans add up to its duration to the nanosecond, and none goes back
+// in time.
 func TestSharesAddUp(t *testing.T) {
 	n := 0
 	for seed := uint64(0); n < 10_000; seed++ {
@@ -53,7 +53,7 @@ func TestSharesAddUp(t *testing.T) {
 			lawful(t, tr)
 			n++
 
-			// And of any time whatever.
+			// The same holds for any interval.
 			i.Start += rnd.Int64N(2*(sp.end-sp.start)) - (sp.end - sp.start)
 			i.End = i.Start + rnd.Int64N(200_000)
 			i.Owner = trace.PID(rnd.IntN(len(s.procs) + 2))
@@ -68,7 +68,7 @@ func TestSharesAddUp(t *testing.T) {
 	}
 }
 
-// What a process did itself in a span is what it did in truth, for as long as it did.
+// The explained activities of a span's own process equal its real ones, with their durations.
 func TestOwnTime(t *testing.T) {
 	own := map[state]trace.Kind{running: trace.Running, collects: trace.GC, native: trace.NIF, suspended: trace.Port}
 	spans := 0
@@ -109,9 +109,9 @@ func TestOwnTime(t *testing.T) {
 	}
 }
 
-// What a process waited for is its timer where that ended the wait, and a message else.
+// A wait is explained by the timer if that ended it, and by a message otherwise.
 func TestWaitsEnd(t *testing.T) {
-	const most = 400 // ns, between when a message is sent and when it is there
+	const most = 400 // ns, from the send of a message to its arrival
 	waits := 0
 	for seed := range uint64(200) {
 		o := options(2 * seed) // all are watched
@@ -124,7 +124,7 @@ func TestWaitsEnd(t *testing.T) {
 				continue
 			}
 			tr := l.Explain(Instance{VM: vmPID, ID: sp.id, Start: sp.start, End: sp.end, Owner: sp.owner})
-			var want, got [2]int64 // by messages, by timers
+			var want, got [2]int64 // ended by messages, and by timers
 			for _, part := range tr.Spans[1:] {
 				timer := part.Reason == reasonTimer || strings.HasPrefix(part.Reason, reasonTimeout)
 				switch {
@@ -161,8 +161,8 @@ func TestWaitsEnd(t *testing.T) {
 	}
 }
 
-// An accuracy says how many of the messages that were taken, and were seen to be sent,
-// have an edge that is not ambiguous, and how many of the edges are right.
+// An accuracy contains, for taken messages with a seen send, the number with an unambiguous edge
+// and the number of right edges.
 type accuracy struct {
 	messages, exact, inferred, ambiguous int
 	wrongExact, wrongInferred            int
@@ -221,9 +221,9 @@ func measure(sims uint64, change func(*simOptions), ignore bool) accuracy {
 	return a
 }
 
-// With tokens, whatever was seen to be sent has an exact edge, and that is right.
+// With tokens, every message with a seen send has an exact edge, which is right.
 func TestEdgesWithTokens(t *testing.T) {
-	a := measure(200, func(o *simOptions) { o.tokens = true }, false)
+	a := measure(200, func(o *simOptions) { o.tokens, o.noSerials = true, false }, false)
 	t.Log(a)
 	if a.inferred > 0 || a.wrongExact > 0 {
 		t.Error("not all are exact and right")
@@ -233,8 +233,22 @@ func TestEdgesWithTokens(t *testing.T) {
 	}
 }
 
-// Without tokens nearly no inferred edge is wrong, however long messages are on their way,
-// and nearly all are inferred.
+// If the serials of answers are unknown at the send, tokens do not reduce what is inferred without
+// them.
+func TestEdgesWithoutSerials(t *testing.T) {
+	a := measure(200, func(o *simOptions) { o.tokens, o.noSerials = true, true }, false)
+	without := measure(200, func(o *simOptions) { o.tokens = false }, false)
+	t.Logf("%v; without tokens %v", a, without)
+	if a.wrongExact > 0 || a.wrongInferred > without.wrongInferred {
+		t.Error("more is wrong")
+	}
+	if a.recall() < without.recall() {
+		t.Error("less is found")
+	}
+}
+
+// Without tokens, hardly any inferred edge is wrong, however long messages are on their way, and
+// nearly all edges are inferred.
 func TestEdgesWithoutTokens(t *testing.T) {
 	for _, c := range []struct {
 		name              string
@@ -262,7 +276,7 @@ func TestEdgesWithoutTokens(t *testing.T) {
 	}
 }
 
-// Whatever the events are, there is a trace.
+// Any sequence of events gives a trace.
 func TestGarbage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Log
@@ -309,7 +323,7 @@ func lawful(t interface {
 		if k.Received != 0 && k.Received < k.Sent {
 			t.Fatalf("received before it was sent: %+v in\n%s", k, drawn(tr))
 		}
-		// A leg begins with its message; who is waited for sends one at its end.
+		// A leg begins with its message. An awaited process sends a message at its end.
 		if k.Sent != 0 && k.Sent < tr.Spans[0].Start && s.Process == k.To && s.Kind == trace.Waiting && s.Parent == 0 && !strings.HasPrefix(s.Reason, "assumed") && !strings.HasPrefix(s.Reason, reasonTimeout) {
 			t.Fatalf("handed over before it began: %+v in\n%s", s, drawn(tr))
 		}
@@ -323,7 +337,7 @@ func garbage(t *rapid.T) bpf.Event {
 		Kind: bpf.EventKind(small("kind", int(bpf.EventMonitor)+1)), Process: uint64(small("process", 4)), Other: uint64(small("other", 4)),
 		ID: uint64(small("id", 2)), Size: uint32(small("size", 2)), Inner: uint32(small("inner", 4)),
 		Label: int32(small("label", 1)), Prev: int32(small("prev", 1)), Cur: int32(small("cur", 1)), Alias: small("alias", 1) == 1,
-		Unwatched: small("unwatched", 1) == 1, Off: bpf.OffReason(small("off", 5)), Port: small("port", 1) == 1, State: uint8(small("state", 31)), Reductions: int32(small("reductions", 5000)),
+		Unwatched: small("unwatched", 1) == 1, Unseen: small("unseen", 1) == 1, Off: bpf.OffReason(small("off", 5)), Port: small("port", 1) == 1, State: uint8(small("state", 31)), Reductions: int32(small("reductions", 5000)),
 		From: int64(small("from", 200)), To: int64(small("to", 200)),
 	}
 }

@@ -7,47 +7,49 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// A token is what a seq_trace token says. The zero token is none.
+// A token has the fields of a seq_trace token. The zero token means no token.
 type token struct{ label, prev, cur int32 }
 
 func tokenOf(e *bpf.Event) token { return token{e.Label, e.Prev, e.Cur} }
 
-// A fate is what has become of a message.
+// A fate is the state of a sent message.
 type fate uint8
 
 const (
 	underway fate = iota // not taken out of the mailbox yet
-	taken                // by the receive that is noted
-	doubtful             // it, or another one
-	lost                 // it is not known when, if ever
+	taken                // by the recorded receive
+	doubtful             // either this message or another one was taken
+	lost                 // unknown when, if ever
 )
 
-// A send is a message that was seen to be sent.
+// A send is a message whose send was seen.
 type send struct {
 	from, to  trace.PID
 	at        int64
 	size      uint32
 	alias     bool
-	unwatched bool // who sent it was not watched
+	unwatched bool // the sender was not watched
 	token     token
-	next      int64 // when its sender was seen to do the next thing, 0: not yet
+	where     uint64 // address in the VM, if known at the send; 0 otherwise
+	unfetched bool   // the VM does not report when processes fetch messages
+	next      int64  // time of its sender's next seen action; 0: none yet
 
 	fate     fate
-	outlived bool        // its receiver was no longer watched while it was under way
-	received int64       // where taken
+	outlived bool        // the watch of its receiver ended while it was under way
+	received int64       // if taken
 	mark     trace.Mark  // of received
-	among    []trace.PID // senders that it may be mistaken for one of, 0 for one not seen
-	latest   int64       // when the last of those messages was sent
-	due      int64       // when the last of them is in the mailbox at the latest
+	among    []trace.PID // senders of messages that it may be confused with; 0 for an unseen one
+	latest   int64       // time when the last of those messages was sent
+	due      int64       // time when the last of them is in the mailbox at the latest
 }
 
-// stalled is for how long at most, in nanoseconds, a sender is taken to be held up while it
-// sends: its thread may not get a processor.
+// stalled is the longest assumed delay of a sender during a send, in nanoseconds: its thread may
+// not get a processor.
 const stalled = 100_000_000
 
-// by returns when the message was in the mailbox at the latest: a process has sent one
-// before it does the next thing. Of one that is not watched that is only seen where it is to
-// send another message.
+// by returns the time when the message was in the mailbox at the latest: a process completes a send
+// before its next action. For a sender that is not watched, the next action is seen only if it is
+// another send.
 func (s *send) by() int64 {
 	if by := s.at + stalled; s.next == 0 || by < s.next {
 		return by
@@ -55,9 +57,9 @@ func (s *send) by() int64 {
 	return s.next
 }
 
-// there returns when a message was in the mailbox at the latest that is known to be there at a
-// time. The event of one to an alias comes before the VM copies the message, which takes long
-// if it is large: that is over when the sender does the next thing.
+// there returns the time when a message was in the mailbox at the latest, given that it was there
+// at a time. The event of a message to an alias comes before the VM copies the message, which takes
+// long if it is large. The copy is complete at the sender's next action.
 func (s *send) there(known int64) int64 {
 	if !s.alias {
 		return s.at
@@ -71,25 +73,25 @@ func (s *send) there(known int64) int64 {
 	return known
 }
 
-// maySwap reports whether two messages may have come in the other order than they were
-// sent: each was still on its way when the other one was.
+// maySwap reports whether two messages may have arrived in the reverse order of sending, because
+// both were on their way at the same time.
 func (s *send) maySwap(o *send) bool { return s.at <= o.by() && o.at <= s.by() }
 
-// precedes reports whether the message came before another one that was sent later.
+// precedes reports whether the message certainly came before another one that was sent later.
 func (s *send) precedes(o *send) bool { return s.from == o.from || s.by() < o.at }
 
-// fits reports whether the message may be what was queued. The size as it is sent is
-// without literals, which are not copied, and has once what is in it several times; when
-// it is queued or received everything counts.
+// fits reports whether the message may be the queued one. Its size at the send excludes literals,
+// which are not copied, and counts shared terms once. Its size in the queue or at the receipt
+// counts everything.
 func (s *send) fits(q queued) bool {
 	return s.carries(q.token) && (s.alias || s.size <= q.size)
 }
 
-// carries reports whether the token of the message may be t: where it was sent to an
-// alias its serial may not be known.
+// carries reports whether the token of the message may be t. For a message to an alias, only the
+// label may be known.
 func (s *send) carries(t token) bool {
-	if s.alias && s.token != (token{}) && s.token.cur == 0 {
-		t.cur = 0
+	if s.alias && s.token.cur == 0 {
+		return s.token.label == t.label
 	}
 	return s.token == t
 }
@@ -99,61 +101,75 @@ type queued struct {
 	at     int64
 	size   uint32
 	token  token
-	where  uint64      // the VM has it, 0 where that is not known
-	send   *send       // that it is, nil where that was not seen
-	among  []trace.PID // senders that are possible, where there is more than one
-	latest int64       // when the last of those messages was sent
-	origin origin      // of one that is looked for
+	where  uint64      // address in the VM; 0 if unknown
+	send   *send       // its send; nil if not seen
+	among  []trace.PID // possible senders, if there are several
+	latest int64       // time when the last of those messages was sent
+	origin origin      // of a message that is searched for
 	early  bool        // it was sent before the process was tracked
-	rival  bool        // a message that is like it was taken, and it is assumed that it was an older one
+	rival  bool        // an equal message was taken, which is assumed to be an older one
 }
 
-// A receipt is that a process took a message. What it is is known if send is not nil,
-// and known to be one of several if among is not.
+// A receipt records that a process took a message. The message is known if send is not nil. It is
+// one of several candidates if among is not nil.
 type receipt struct {
 	at     int64
-	since  int64 // when it was fetched, 0: unknown
+	since  int64 // time of the fetch; 0: unknown
 	label  int32 // of its token
 	send   *send
 	among  []trace.PID
 	origin origin
 	early  bool // it was sent before the process was tracked
 	sure   bool // its token or its address identifies it among the fetched messages
+
+	unfetched bool // the VM does not report when processes fetch messages
 }
 
-// A mailbox simulates that of a process: what was sent is fetched in the order of
-// sending, and of that the oldest is taken, unless its size or the length of the queue
-// say that it was another one.
+// by returns the time when the message was in the mailbox at the latest.
+func (r *receipt) by() int64 {
+	if r.unfetched {
+		return r.at
+	}
+	return r.since
+}
+
+// A mailbox simulates the mailbox of a process: sent messages are fetched in the order of sending,
+// and the oldest fetched one is taken, unless the size or the length of the queue show that it was
+// another one.
 //
-// There may be messages that were not seen to be sent, and older ones than what is known.
+// Some messages may not have been seen to be sent, and some may be older than all known ones.
 type mailbox struct {
-	pending []*send // sent, and not known to be fetched
+	pending []*send // sent, but not known to be fetched
 	batch   []queued
 	begun   int64    // the batch was fetched after this
 	inner   int      // length of the queue after the batch
 	private []queued // fetched, oldest first
-	front   int      // how many older ones there are, as far as is known
-	synced  bool     // there are no others than those
+	front   int      // known number of older ones
+	synced  bool     // there are no further ones
 	opened  bool     // something was fetched since it was reset
-	tracked int64    // since when all that was sent to it is known; forever where that is not known
+	tracked int64    // time since which all messages sent to it are known; forever if unknown
 	exact   map[token][]*send
 
-	collected  int64 // the last garbage collection since the last batch, 0 for none
-	unfinished int64 // what begun was of a fetch of which not all was handed out, 0 for none
-	since, ran int64 // when it began to wait in a receive for the last time, and ran after that; 0 for not, or not yet
+	collected  int64 // time of the last garbage collection since the last batch; 0 for none
+	unfinished int64 // value of begun for a fetch that was not completely handed out; 0 for none
+	since, ran int64 // times when it last began to wait in a receive, and when it then ran; 0: not, or not yet
 
-	blocked  bool // it waited in a receive since the last one
-	rejected int  // how many of private it did not want then
-	choosy   bool // it has been seen not to want what it had
+	blocked  bool // it has waited in a receive since its last receipt
+	rejected int  // number of messages of private that it rejected then
+	choosy   bool // it has been seen to reject messages
 	skips    bool // it has answered a message while it was assumed to take older ones first
-	inTurn   int  // how many it has taken in turn, while it had what may be an answer and is not like them
+	inTurn   int  // number of messages taken in turn while it had a distinguishable message that may be an answer
 	lastAt   int64
 
-	found []int // of alike
+	// If the VM does not report when processes fetch messages, all are pending until they are taken.
+	direct bool
+	places map[uint64]*send // pending messages by address, if known
+
+	found []int // memory of alike
 }
 
-// reset forgets all, as when it is not known what came to the mailbox, but for what was
-// sent from a time on.
+// reset drops everything except messages sent from a time on. It is called when messages to the
+// mailbox may have been missed.
 func (b *mailbox) reset(from int64) {
 	n := after(b.pending, from, sentAt)
 	kept := slices.Clone(b.pending[n:])
@@ -164,14 +180,14 @@ func (b *mailbox) reset(from int64) {
 	for i := range b.private {
 		b.lose(&b.private[i])
 	}
-	*b = mailbox{choosy: b.choosy, skips: b.skips, inTurn: b.inTurn, tracked: forever}
+	*b = mailbox{choosy: b.choosy, skips: b.skips, inTurn: b.inTurn, direct: b.direct, tracked: forever}
 	for _, s := range kept {
 		b.arrive(s)
 	}
 }
 
-// outlive says of what was sent before a time and is under way that its receiver has not
-// been watched any more.
+// outlive marks messages that were sent before a time and are under way: the watch of their
+// receiver has ended.
 func (b *mailbox) outlive(from int64) {
 	for _, s := range b.pending[:after(b.pending, from, sentAt)] {
 		s.outlived = s.outlived || s.fate == underway
@@ -192,7 +208,9 @@ func (b *mailbox) lose(q *queued) {
 // arrive puts a message into the outer queue.
 func (b *mailbox) arrive(s *send) {
 	b.pending = append(b.pending, s)
-	if s.token != (token{}) {
+	b.direct = b.direct || s.unfetched
+	b.place(s)
+	if s.token.cur != 0 {
 		if b.exact == nil {
 			b.exact = make(map[token][]*send)
 		}
@@ -200,8 +218,8 @@ func (b *mailbox) arrive(s *send) {
 	}
 }
 
-// queue adds to what is fetched now, after the last thing the process did before; inner
-// is how long the private queue is after that.
+// queue adds a message to the batch that is being fetched, after the process's previous action.
+// inner is the length of the private queue after that.
 func (b *mailbox) queue(q queued, last int64, inner int) {
 	if len(b.batch) == 0 {
 		b.begun = last
@@ -215,9 +233,9 @@ func (b *mailbox) queue(q queued, last int64, inner int) {
 	b.inner = inner
 }
 
-// collect says that garbage is collected: what has been sent is fetched for that, and
-// handed out later. What is sent after it is not fetched until that has been.
-// The VM may copy messages then: where they are is not known any more.
+// collect records a garbage collection: sent messages are fetched for it, and handed out later.
+// Messages sent after it are not fetched until then. The VM may copy messages during the
+// collection, so their addresses are no longer known.
 func (b *mailbox) collect(at int64) {
 	b.collected = at
 	for _, all := range [][]queued{b.batch, b.private} {
@@ -227,8 +245,9 @@ func (b *mailbox) collect(at int64) {
 	}
 }
 
-// fetch puts what was fetched into the private queue. It returns the message that was sent
-// first of it, or the last one that this may be; nil where none was seen to be sent.
+// fetch puts the batch into the private queue. It returns the message of the batch that was sent
+// first, or the last candidate if that is uncertain. It returns nil if no message was seen to be
+// sent.
 func (b *mailbox) fetch() *send {
 	if len(b.batch) == 0 {
 		return nil
@@ -244,8 +263,8 @@ func (b *mailbox) fetch() *send {
 	return first
 }
 
-// markEarly marks those of the batch that were fetched first, and came before something that
-// was sent when the process began to be tracked.
+// markEarly marks the messages at the beginning of the batch that came before a message sent when
+// the process began to be tracked.
 func (b *mailbox) markEarly() {
 	if b.opened || b.blocked {
 		return
@@ -259,9 +278,9 @@ func (b *mailbox) markEarly() {
 	}
 }
 
-// length corrects what is known by the length of the private queue. The VM may not yet
-// have handed out all that it fetched: then it is more than what is known, and not
-// because of older ones.
+// length corrects the known messages by the length of the private queue. The VM may not yet have
+// handed out all fetched messages: then the queue is longer than its known part without having
+// older messages.
 func (b *mailbox) length(inner int) {
 	known := len(b.private)
 	if !b.synced {
@@ -277,7 +296,7 @@ func (b *mailbox) length(inner int) {
 	b.drop(missed - older)
 }
 
-// drop drops the oldest messages: that they were taken was not seen.
+// drop drops the oldest messages, whose receipts were not seen.
 func (b *mailbox) drop(n int) {
 	for i := range b.private[:n] {
 		b.lose(&b.private[i])
@@ -286,11 +305,13 @@ func (b *mailbox) drop(n int) {
 	b.rejected = max(0, b.rejected-n)
 }
 
-// block says that the process waits in a receive: it has fetched all there was up to a
-// time, and does not want what it has.
+// block records that the process waits in a receive: it has fetched all messages up to a time, and
+// rejects those that it has.
 func (b *mailbox) block(at, fetched int64) {
 	b.fetch()
-	b.pending = b.lapse(b.pending, fetched)
+	if !b.direct {
+		b.pending = b.lapse(b.pending, fetched)
+	}
 	b.collected, b.unfinished = 0, 0
 	b.blocked = true
 	b.since, b.ran = at, 0
@@ -298,12 +319,12 @@ func (b *mailbox) block(at, fetched int64) {
 	b.choosy = b.choosy || b.rejected+b.front > 0
 }
 
-// goOn says that the process does something that it cannot do in a receive: if it waited
-// in one, that came to its end without a message.
+// goOn records an action that is impossible in a receive: if the process waited in a receive, that
+// ended without a message.
 func (b *mailbox) goOn() { b.blocked, b.rejected = false, 0 }
 
-// lapse removes what was there at a time, if it came at all, of which all is known that was
-// there.
+// lapse removes messages that must have been there at a time if they came at all, where all
+// messages that were there are known.
 func (b *mailbox) lapse(pending []*send, known int64) []*send {
 	return slices.DeleteFunc(pending, func(s *send) bool {
 		if s.by() > known || s.fate == doubtful && s.due > known {
@@ -316,8 +337,11 @@ func (b *mailbox) lapse(pending []*send, known int64) []*send {
 	})
 }
 
-// receive takes a message out; sent is what the process has sent up to now.
+// receive takes a message out. sent contains the messages that the process has sent so far.
 func (b *mailbox) receive(e *bpf.Event, sent []*send) receipt {
+	if e.Unfetched {
+		return b.claim(e)
+	}
 	b.length(int(e.Inner))
 	r := receipt{at: e.Time, label: e.Label, origin: origin{e.Origin, e.Other, e.Tag}}
 	want := queued{size: e.Size, token: tokenOf(e), where: e.Message, origin: r.origin}
@@ -331,8 +355,8 @@ func (b *mailbox) receive(e *bpf.Event, sent []*send) receipt {
 	} else {
 		r.early = b.front < older && b.tracked < forever
 	}
-	if want.token != (token{}) {
-		b.trace(&r, want.token)
+	if want.token != (token{}) && b.trace(&r, want.token) {
+		// The message is known, or one of several.
 	} else if q.among != nil {
 		r.among = q.among
 	} else if q.send != nil && q.send.fate == underway {
@@ -347,18 +371,14 @@ func (b *mailbox) receive(e *bpf.Event, sent []*send) receipt {
 	return r
 }
 
-// trace finds the message that was received by its token.
-func (b *mailbox) trace(r *receipt, t token) {
-	// The serial of what was sent to an alias may not be known.
-	half := token{t.label, t.prev, 0}
+// trace finds the received message by its token. It reports whether a message with that token was
+// seen to be sent. For a message to an alias, only the label may be known.
+func (b *mailbox) trace(r *receipt, t token) bool {
 	sends := b.exact[t]
 	delete(b.exact, t)
-	if half != t {
-		sends = append(sends, b.exact[half]...)
-		delete(b.exact, half)
-	}
 	switch len(sends) {
 	case 0:
+		return false
 	case 1:
 		if sends[0].fate != taken {
 			r.send = sends[0]
@@ -367,10 +387,11 @@ func (b *mailbox) trace(r *receipt, t token) {
 	default:
 		r.among, _ = confuse(sends...)
 	}
+	return true
 }
 
-// take removes one from the private queue. There may be very many after one near the
-// head, or before one near the end: the fewer move.
+// take removes a message from the private queue. It moves the messages before or after it,
+// whichever are fewer.
 func (b *mailbox) take(i int) {
 	if i < len(b.private)/2 {
 		copy(b.private[1:i+1], b.private[:i])
@@ -381,31 +402,29 @@ func (b *mailbox) take(i int) {
 	}
 }
 
-// search is how many messages of a queue are looked at, at most, to find one.
+// search is the maximum number of messages of a queue that are examined to find one.
 const search = 1024
 
-// pick returns which message of the private queue is taken, -1 if none that is known.
+// pick returns the index of the message of the private queue that is taken, or -1 if it is none of
+// the known ones.
 func (b *mailbox) pick(want queued, sent []*send) int {
 	if want.token != (token{}) {
-		for i := range b.private[:min(len(b.private), search)] {
-			if b.private[i].token == want.token {
-				return i
-			}
+		i := b.tokened(want.token)
+		if i < 0 {
+			b.front = max(0, b.front-1)
+			return -1
 		}
-		b.front = max(0, b.front-1)
-		return -1
+		b.correct(i, want)
+		return i
 	}
 	if want.where != 0 {
 		if i := b.at(want.where); i >= 0 {
-			if q := &b.private[i]; !q.same(want) { // it is from another one than was taken for its sender
-				b.lose(q)
-				q.send, q.among = nil, nil
-			}
+			b.correct(i, want)
 			return i
 		}
 	}
 	if b.blocked && (b.rejected > 0 || b.front > 0) {
-		// What it has rejected it did not want: it is one that came after.
+		// The process does not want messages that it has rejected, so the message came after them.
 		if i := b.only(want, b.rejected); i >= 0 {
 			return i
 		}
@@ -426,7 +445,24 @@ func (b *mailbox) pick(want queued, sent []*send) int {
 	return 0
 }
 
-// at returns the index of the last of the private queue that is at an address, -1 if none is.
+// correct records that a message of the private queue is the wanted one. If the wanted one is from
+// another process than the assumed sender, its send was not seen.
+func (b *mailbox) correct(i int, want queued) {
+	if q := &b.private[i]; !q.same(want) {
+		b.lose(q)
+		q.send, q.among = nil, nil
+	}
+}
+
+// tokened returns the index of the first message of the private queue with a token, or -1 if there
+// is none.
+func (b *mailbox) tokened(t token) int {
+	n := min(len(b.private), search)
+	return slices.IndexFunc(b.private[:n], func(q queued) bool { return q.token == t })
+}
+
+// at returns the index of the last message of the private queue with an address, or -1 if there is
+// none.
 func (b *mailbox) at(address uint64) int {
 	for i := len(b.private) - 1; i >= max(0, len(b.private)-search); i-- {
 		if b.private[i].where == address {
@@ -436,9 +472,9 @@ func (b *mailbox) at(address uint64) int {
 	return -1
 }
 
-// older notes that the process took a message, which is assumed to be older than all known
-// ones. It may be any known message that is like it. Once the assumption has turned out to be
-// wrong, it is uncertain which message the process took.
+// older records that the process took a message that is assumed to be older than all known ones. It
+// may also be any known message that equals it. Once the assumption has turned out to be wrong, it
+// is uncertain which message the process took.
 func (b *mailbox) older(want queued) {
 	for _, i := range b.alike(want, 0, len(b.private)) {
 		b.private[i].rival = true
@@ -448,8 +484,8 @@ func (b *mailbox) older(want queued) {
 	}
 }
 
-// answered says that the process has sent a message to another one. If it has a message of
-// that one, and may have taken it, it is uncertain whether it has.
+// answered records that the process has sent a message to another one. If it has a message from
+// that process and may have taken it, it is now uncertain whether it has.
 func (b *mailbox) answered(to trace.PID) {
 	for i := range b.private[:min(len(b.private), search)] {
 		if q := &b.private[i]; q.rival && q.send != nil && q.send.from == to {
@@ -459,14 +495,14 @@ func (b *mailbox) answered(to trace.PID) {
 	}
 }
 
-// doubt says that it is uncertain whether the message is still there.
+// doubt records that it is uncertain whether the message is still there.
 func (q *queued) doubt() {
 	if q.send != nil && q.send.fate == underway {
 		q.among, q.latest = confuse(q.send, nil)
 	}
 }
 
-// same reports whether what was queued may be what is wanted, by where that is from too.
+// same reports whether the queued message may be the wanted one, also by its origin.
 func (q queued) same(want queued) bool {
 	if q.size != want.size || q.token != want.token || q.where != 0 && want.where != 0 && q.where != want.where {
 		return false
@@ -477,8 +513,8 @@ func (q queued) same(want queued) bool {
 	return q.send == nil || want.origin.sent(q.send.from)
 }
 
-// only returns the index of the message that is like the wanted one, from an index on;
-// where there are several of them, it is uncertain of each which it is.
+// only returns the index of the message that equals the wanted one, from an index on. If there are
+// several, it marks each of them as uncertain.
 func (b *mailbox) only(want queued, from int) int {
 	alike := b.alike(want, from, len(b.private))
 	if len(alike) == 0 {
@@ -488,8 +524,8 @@ func (b *mailbox) only(want queued, from int) int {
 	return alike[0]
 }
 
-// alike returns the indices of the messages that are like the wanted one, of some, until
-// it is called again.
+// alike returns the indices in [from, to) of the messages that equal the wanted one. The result is
+// valid until the next call.
 func (b *mailbox) alike(want queued, from, to int) []int {
 	alike := b.found[:0]
 	for i := from; i < min(to, from+search); i++ {
@@ -501,16 +537,15 @@ func (b *mailbox) alike(want queued, from, to int) []int {
 	return alike
 }
 
-// habit is how often a process has to take the oldest message, where it had what may be
-// the answer to something it asked, to be said to do so always. Only those count of which
-// the sizes tell that it was the oldest.
+// habit is the number of times that a process must take the oldest message, although it had a
+// possible answer to a question, before it is assumed to do so always. Only receipts count whose
+// size shows that the message was the oldest.
 const habit = 4
 
-// answer looks for what may be the answer to something that was sent since the last
-// receive: it is taken out of turn. If it is like the oldest message, either may be the
-// one; and so it is uncertain which ones those in between are, when their turn comes. A
-// process that has the habit of taking them in turn, and has never waited with one left,
-// is taken to go on so.
+// answer looks for a possible answer to something that was sent since the last receive: an answer
+// is taken out of turn. If it equals the oldest message, either may have been taken, and equal
+// messages in between become uncertain too. A process that usually takes messages in turn, and has
+// never waited with one left, is assumed to continue so.
 func (b *mailbox) answer(want queued, sent []*send) {
 	if !b.choosy && b.inTurn >= habit {
 		return
@@ -539,8 +574,8 @@ func (b *mailbox) answer(want queued, sent []*send) {
 	}
 }
 
-// mayAnswer reports whether what was queued may be the answer to a message: it was sent by
-// the one who got that, and not before.
+// mayAnswer reports whether the queued message may be the answer to a message: the receiver of that
+// message sent it, and not before it received that message.
 func (q queued) mayAnswer(question *send) bool {
 	got := question.at
 	if question.fate == taken {
@@ -552,9 +587,9 @@ func (q queued) mayAnswer(question *send) bool {
 	return q.send != nil && q.send.from == question.to && got < q.send.at
 }
 
-// mistake says that some of the private queue may each be any other one of them; not so
-// of messages of one process: alike, they are taken to be wanted in their order, but for
-// answers to aliases.
+// mistake records that some messages of the private queue may be confused with each other. This
+// does not hold for equal messages of one process: they are assumed to be wanted in their order,
+// except for answers to aliases.
 func (b *mailbox) mistake(alike []int) {
 	if len(alike) < 2 {
 		return
@@ -583,7 +618,7 @@ func (b *mailbox) mistake(alike []int) {
 		return
 	}
 	if len(among) == len(noted) {
-		among = noted // so that most have it already, should this come again and again
+		among = noted // most messages have it already if this happens repeatedly
 	}
 	for _, i := range alike {
 		q := &b.private[i]
@@ -597,10 +632,10 @@ func (b *mailbox) mistake(alike []int) {
 	}
 }
 
-// same reports whether two sets that are not empty are one in memory.
+// same reports whether two non-empty sets share their memory.
 func same(a, b []trace.PID) bool { return len(a) > 0 && len(a) == len(b) && &a[0] == &b[0] }
 
-// candidates is how many possible senders are kept, at most.
+// candidates is the maximum number of possible senders that are kept.
 const candidates = 8
 
 // join adds to a set of senders.
@@ -613,8 +648,8 @@ func join(set []trace.PID, more ...trace.PID) []trace.PID {
 	return set
 }
 
-// confuse says that each of some messages may be any other one of them, nil for one that
-// was not seen. It returns their senders, and when the last was sent.
+// confuse records that some messages may be confused with each other; nil stands for an unseen
+// message. It returns their senders, and the time when the last was sent.
 func confuse(sends ...*send) (among []trace.PID, latest int64) {
 	due := int64(0)
 	for _, s := range sends {
@@ -634,8 +669,8 @@ func confuse(sends ...*send) (among []trace.PID, latest int64) {
 	return among, latest
 }
 
-// forget forgets what came before a time, so that no more is kept than what is recent,
-// however long the mailbox is: it is as with what was there before it was watched.
+// forget drops messages that came before a time, so that only recent ones are kept, however long
+// the mailbox is. Dropped messages are handled like those from before the process was watched.
 func (b *mailbox) forget(before int64) {
 	for t, sends := range b.exact {
 		sends = slices.DeleteFunc(sends, func(s *send) bool { return s.at < before })
@@ -646,6 +681,7 @@ func (b *mailbox) forget(before int64) {
 		b.exact[t] = sends
 	}
 	if n := after(b.pending, before, sentAt); n > 0 {
+		b.displace(b.pending[:n])
 		b.lapse(b.pending[:n:n], forever)
 		b.pending = cut(b.pending, n)
 		b.opened = false

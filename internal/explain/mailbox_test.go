@@ -11,7 +11,7 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 )
 
-// Whichever message is taken, the others stay, in their order.
+// When any message is taken, the others stay in their order.
 func TestTake(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b mailbox
@@ -38,7 +38,7 @@ func TestTake(t *testing.T) {
 	})
 }
 
-// A mailbox is as long as it is: what is kept of it is not, and what is kept is right.
+// The kept part of a mailbox is limited, however long the mailbox is, and it is right.
 func TestForgetMailbox(t *testing.T) {
 	var l Log
 	l.Add(script(t, `
@@ -77,8 +77,8 @@ func TestForgetMailbox(t *testing.T) {
 	}
 }
 
-// A message that is not wanted stays at the head of many: what a message costs does not
-// grow with how many there are.
+// An unwanted message stays at the head of many: the cost of a message does not grow with their
+// number.
 func BenchmarkUnwantedHead(b *testing.B) {
 	for _, senders := range []int{1, 2} {
 		for _, n := range []int{1000, 10_000, 40_000} {
@@ -94,8 +94,8 @@ func BenchmarkUnwantedHead(b *testing.B) {
 	}
 }
 
-// unwantedHead is the script of a process that takes n messages of some senders, all
-// fetched at once after one that it does not want.
+// unwantedHead returns the script of a process that takes n messages of some senders, all fetched
+// at once after an unwanted one.
 func unwantedHead(n, senders int) string {
 	var s strings.Builder
 	s.WriteString("0 watch 1\n0 watch 2\n0 watch 3\n0 in 1\n0 out 1 wait\n1 send 2>1 9\n")

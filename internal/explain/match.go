@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// crowd is how many messages that are on their way at the same time are compared.
+// crowd is the maximum number of simultaneous messages on their way that are compared.
 const crowd = 16
 
-// match matches what was queued with what was sent, each as early as it can be. The
-// result is by index of q that of p, or -1.
+// match matches queued messages with sent ones, each as early as possible. The result contains, by
+// index of q, the index of p, or -1.
 func match(q []queued, p []*send, wanted func(*send) bool) []int {
 	m := matching{q: q, p: p, wanted: wanted, result: make([]int, 0, len(q)), used: make([]bool, len(p))}
 	for range q {
@@ -18,14 +18,14 @@ func match(q []queued, p []*send, wanted func(*send) bool) []int {
 	return m.result
 }
 
-// A matching is how far a match has come.
+// A matching is the state of match.
 type matching struct {
 	q      []queued
 	p      []*send
 	wanted func(*send) bool
-	result []int  // by index of q that of p, or -1; as far as it has come
+	result []int  // index of p by index of q, or -1, so far
 	used   []bool // by index of p
-	head   int    // the first of p that can be matched
+	head   int    // index of the first of p that can be matched
 }
 
 // next matches the next of q.
@@ -47,7 +47,7 @@ func (m *matching) next() {
 	m.result = append(m.result, m.trade())
 }
 
-// crowd goes through the first of p that can be matched.
+// crowd yields the first messages of p that can be matched.
 func (m *matching) crowd() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		n := 0
@@ -66,7 +66,7 @@ func (m *matching) crowd() iter.Seq[int] {
 // free reports whether p[j] can still be matched.
 func (m *matching) free(j int) bool { return !m.used[j] && m.wanted(m.p[j]) }
 
-// may reports whether p[j] can be q[i], and nothing that is left must have come before.
+// may reports whether p[j] can be q[i], and no remaining message must have come before it.
 func (m *matching) may(i, j int) bool {
 	if !m.is(i, j) {
 		return false
@@ -79,11 +79,11 @@ func (m *matching) may(i, j int) bool {
 	return true
 }
 
-// is reports whether q[i] and p[j] are alike, and in the order of time.
+// is reports whether q[i] and p[j] fit together, and their times are in order.
 func (m *matching) is(i, j int) bool { return m.p[j].fits(m.q[i]) && m.p[j].at <= m.q[i].at }
 
-// trade finds what the next of q may be among what others were matched with, where one
-// that is left can be those others, and came before. That is matched with them then. The
+// trade finds a candidate for the next of q among the messages that are matched with others. A
+// remaining message that came before must be able to take its place, and is then matched there. The
 // result is an index of p, or -1.
 func (m *matching) trade() int {
 	i := len(m.result)
@@ -101,13 +101,13 @@ func (m *matching) trade() int {
 	return -1
 }
 
-// precedesAny reports whether p[j] came before any of some others.
+// precedesAny reports whether p[j] certainly came before any of some others.
 func (m *matching) precedesAny(j int, others []int) bool {
 	return slices.ContainsFunc(others, func(o int) bool { return j < o && m.p[j].precedes(m.p[o]) })
 }
 
-// insert matches q[k] with p[o], or with what precedes that, so that all are in the order
-// in which they came. It reports whether that can be.
+// insert matches q[k] with p[o] or a message that precedes it, so that all matches are in the order
+// of arrival. It reports whether that is possible.
 func (m *matching) insert(k, o int) bool {
 	at := []int{k}
 	order := []int{o}
@@ -129,9 +129,9 @@ func (m *matching) insert(k, o int) bool {
 	return true
 }
 
-// whole matches all of q, and all of p that must be in it but for some that are held back,
-// if that can be; it returns nil otherwise. It tries one way after the other, and gives up
-// after some time.
+// whole matches all of q, with all of p that must be in it except a number of held ones. If that is
+// impossible, it returns nil. It is a search with backtracking that gives up after a number of
+// steps.
 func whole(q []queued, p []*send, must func(*send) bool, held int) []int {
 	w := wholeMatching{
 		q: q, p: p, used: make([]bool, len(p)), result: make([]int, 0, len(q)),
@@ -148,22 +148,22 @@ func whole(q []queued, p []*send, must func(*send) bool, held int) []int {
 	return w.result
 }
 
-// patience is how many steps are taken for each message to match them as a whole, at most.
+// patience is the maximum number of steps of whole for each message.
 const patience = 16
 
-// A wholeMatching is how far that has come.
+// A wholeMatching is the state of whole.
 type wholeMatching struct {
 	q      []queued
 	p      []*send
 	used   []bool
 	result []int
-	head   int // all of p before it are used
+	head   int // all messages of p before this index are used
 	must   func(*send) bool
-	spare  int // how many more may be left of those that must be in q; as long as it is negative, some have to come
-	steps  int // that are left
+	spare  int // number of required messages that may still remain unmatched; if negative, some must still be matched
+	steps  int // remaining steps
 }
 
-// run matches the rest of q, and reports whether it can.
+// run matches the rest of q, and reports whether that is possible.
 func (w *wholeMatching) run() bool {
 	i := len(w.result)
 	if left := len(w.q) - i; left == 0 || w.spare+left < 0 {
@@ -188,7 +188,7 @@ func (w *wholeMatching) run() bool {
 	return false
 }
 
-// with matches the next of q with p[j], and the rest as it can be.
+// with matches the next of q with p[j], and then the rest if possible.
 func (w *wholeMatching) with(j int) bool {
 	i, spare := len(w.result), w.spare
 	if w.must(w.p[j]) {
@@ -204,8 +204,8 @@ func (w *wholeMatching) with(j int) bool {
 	return false
 }
 
-// inTurn reports whether p[j] may come after what is used and before what is not: but for
-// what was sent to aliases, which may never come.
+// inTurn reports whether p[j] may come after the used messages and before the unused ones. Messages
+// to aliases are ignored, because they may never come.
 func (w *wholeMatching) inTurn(j int) bool {
 	for k := w.head; k < min(len(w.p), w.head+search); k++ {
 		switch {
@@ -214,7 +214,7 @@ func (w *wholeMatching) inTurn(j int) bool {
 		case k > j && w.used[k] && w.p[j].precedes(w.p[k]):
 			return false
 		case k > j && !w.used[k] && w.p[k].at > w.p[j].by():
-			return true // as nothing behind is used
+			return true // because nothing after it is used
 		}
 	}
 	return true

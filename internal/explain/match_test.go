@@ -9,12 +9,12 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 )
 
-// What is on its way comes before its sender does the next thing, and what is fetched was
-// there after the last thing that the receiver did: between these anything may be.
+// A message arrives before its sender's next action, and a fetched message came after the
+// receiver's last action. Between these two bounds every order is possible.
 func TestOnTheWay(t *testing.T) {
 	for _, test := range []struct{ name, events, want string }{{
-		// What it fetches is told of later: the next two were sent in between.
-		name: "sent between the fetch and what tells of it", events: `
+		// The event of the fetch comes later: the next two messages were sent in between.
+		name: "sent between the fetch and its event", events: `
 			0 watch 1
 			0 watch 2
 			1 out 1 wait
@@ -31,7 +31,7 @@ func TestOnTheWay(t *testing.T) {
 			13005 out 2 wait`,
 		want: "2>1 20..13001 inferred\n2>1 7000..13003 inferred\n2>1 12000..13004 inferred",
 	}, {
-		// The sender of the first was held up before it came: after the others, in their order.
+		// The sender of the first was delayed, so it came after the others, which are in order.
 		name: "on its way for long", events: `
 			0 watch 1
 			0 watch 2
@@ -54,7 +54,7 @@ func TestOnTheWay(t *testing.T) {
 			90018 receive 1 2 #1`,
 		want: "3>1 30..90015 inferred\n3>1 40..90016 inferred\n3>1 90000..90017 inferred\n2>1 20..90018 inferred",
 	}, {
-		// What is smaller as it is sent fits in many places, but the large ones only in one.
+		// Messages that are smaller at the send fit in many places, but the large ones only in one.
 		name: "on its way for long, and small", events: `
 			0 watch 1
 			0 watch 2
@@ -77,7 +77,7 @@ func TestOnTheWay(t *testing.T) {
 			108 receive 1 13 #1`,
 		want: "0>1 0..105 ambiguous\n3>1 30..106 inferred\n0>1 0..107 ambiguous\n2>1 90..108 inferred",
 	}, {
-		// The first had not come yet when it fetched what was there.
+		// The first had not come yet when the process fetched the others.
 		name: "on its way while what was sent later is fetched", events: `
 			0 watch 1
 			0 watch 2
@@ -94,7 +94,7 @@ func TestOnTheWay(t *testing.T) {
 			81 receive 1 4 #1`,
 		want: "3>1 30..61 inferred\n2>1 20..81 inferred",
 	}, {
-		// That the small one came last does not change the order of the others.
+		// The late small message does not change the order of the others.
 		name: "on its way for long, and small, past two that are in order", events: `
 			0 watch 1
 			0 watch 2
@@ -116,7 +116,7 @@ func TestOnTheWay(t *testing.T) {
 			107 receive 1 6 #1`,
 		want: "3>1 20..105 inferred\n4>1 30..106 inferred\n2>1 10..107 inferred",
 	}, {
-		// The first may have come as the first, or as any after it: so may the others.
+		// The first may have come first, or after any other one, and so may the others.
 		name: "doubtful once, and the next are", events: `
 			0 watch 1
 			0 watch 2
@@ -139,7 +139,7 @@ func TestOnTheWay(t *testing.T) {
 			90 suspend 3 6`,
 		want: "0>1 0..55 ambiguous\n0>1 0..66 ambiguous\n0>1 0..81 ambiguous",
 	}, {
-		// It is not known when the one that is not watched goes on.
+		// The next action of the unwatched process is unknown.
 		name: "sent by one that is not watched", events: `
 			0 watch 1
 			0 watch 3
@@ -169,7 +169,7 @@ func TestOnTheWay(t *testing.T) {
 			900000004 receive 1 4 #1`,
 		want: "2>1 20..900000003 inferred\n3>1 200000000..900000004 inferred",
 	}, {
-		// That somebody sends it a message is nothing that it does.
+		// A message to a process is not an action of that process.
 		name: "watched while it sends", events: `
 			0 watch 1
 			0 watch 3
@@ -185,7 +185,7 @@ func TestOnTheWay(t *testing.T) {
 			53 receive 1 4 #1`,
 		want: "0>1 0..52 ambiguous\n0>1 0..53 ambiguous",
 	}, {
-		// What the collection has fetched is handed out, and not what came after it.
+		// The messages that the collection has fetched are handed out, and not later ones.
 		name: "garbage collected before it fetches", events: `
 			0 watch 1
 			0 watch 2
@@ -232,7 +232,7 @@ func TestOnTheWay(t *testing.T) {
 			81 receive 1 4 #1`,
 		want: "2>1 2..6 inferred\n2>1 20..32 inferred\n2>1 21..61 inferred\n3>1 40..81 inferred",
 	}, {
-		// When it waits all was handed out: what was sent after that is not held back.
+		// When it waits, everything was handed out: later messages are not held back.
 		name: "waits, though one seemed to be held back", events: `
 			0 watch 1
 			0 watch 2
@@ -258,7 +258,7 @@ func TestOnTheWay(t *testing.T) {
 			302 receive 1 4 #1`,
 		want: "2>1 2..6 inferred\n2>1 10..17 inferred\n0>1 0..302 ambiguous",
 	}, {
-		// What a process has sent first does not come last.
+		// The first message of a process does not come last.
 		name: "small, and the first of its sender", events: `
 			0 watch 1
 			0 watch 2
@@ -326,7 +326,7 @@ func TestOnTheWay(t *testing.T) {
 	}
 }
 
-// One that is on its way for long does not hide those that come before it, however many.
+// A message that is on its way for long does not hide those that come before it, however many.
 func TestManyOvertake(t *testing.T) {
 	for _, n := range []int{1, crowd - 1, crowd, 10 * crowd} {
 		var events, taken strings.Builder
@@ -352,8 +352,8 @@ func TestManyOvertake(t *testing.T) {
 	}
 }
 
-// Aliases that are none any more, and as many messages: what they cost does not grow with
-// their number.
+// With many inactive aliases and as many messages, the cost of each does not grow with their
+// number.
 func BenchmarkDroppedAliases(b *testing.B) {
 	for _, n := range []int{1000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

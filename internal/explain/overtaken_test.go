@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Process 2 serves 3, and then takes messages of 4 and 5 that came after that of process 1.
+// Process 2 serves 3, and then takes messages of 4 and 5 that came after the message of process 1.
 const overtaking = `
 	0 watch 1
 	0 watch 2
@@ -40,7 +40,7 @@ const overtaking = `
 	50007 receive 1 4 #1
 	50010 end 1 7`
 
-// mailboxOf returns a trace of the script that waits in the mailbox of process 2.
+// mailboxOf returns a trace of the script with a wait in the mailbox of process 2.
 func mailboxOf(line string) string {
 	return `
 		10-22 running 1
@@ -51,8 +51,8 @@ func mailboxOf(line string) string {
 		50005-50010 running 1`
 }
 
-// A message that came later and is taken before has overtaken the one that waits, unless it is
-// an answer to what the receiver asked.
+// A message that came later and is taken earlier has overtaken the waiting one, unless it is an
+// answer to a question of the receiver.
 func TestMessagesThatOvertake(t *testing.T) {
 	for _, s := range []scenario{{
 		name: "two", events: overtaking, start: 10, end: 50010, want: mailboxOf("behind 0 overtaken 2"),
@@ -73,9 +73,8 @@ func TestMessagesThatOvertake(t *testing.T) {
 	}
 }
 
-// A message that was fetched after another one came after it. The wait is inferred where the
-// order of the messages that were taken first is not known, even if tokens identify the message
-// that waited.
+// A message that was fetched after another one came after it. The wait is inferred if the order of
+// the messages that were taken first is unknown, even if tokens identify the waiting message.
 func TestOvertakingIsExactWhereItIsProven(t *testing.T) {
 	token := strings.NewReplacer("20 send 1>2 4", "20 send 1>2 4 ~5.0.1", "20001 queued 2 4 #3 !1", "20001 queued 2 4 #3 !1 ~5.0.1",
 		"40004 receive 2 4 #1 !1", "40004 receive 2 4 #1 !1 ~5.0.1", "50000 send 2>1 alias", "50000 send 2>1 alias ~5.1.2",

@@ -7,15 +7,15 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// near is how far apart in time, in nanoseconds, events of different threads may be that
-// happened in the other order than they are told in.
+// near is the maximum distance in nanoseconds between events of different threads that may be
+// reported in the wrong order.
 const near = 5000
 
-// preempted is how many reductions a process has at least used up that was preempted:
-// what the VM gives it at a time.
+// preempted is the minimum number of reductions that a preempted process has used: the VM's budget
+// for a slice.
 const preempted = 4000
 
-// Why nothing is known of a process.
+// Reasons why nothing is known about a process.
 const (
 	whyNotWatched  = "what it did is not known: beamscope did not track it then"
 	whyNoRoom      = "what it did is not known: beamscope had no room to track it"
@@ -25,17 +25,17 @@ const (
 	whySilent      = "what it did is not known: no event of it was seen yet"
 	whyBegunUnseen = "when it began to run is not known: its scheduler had been idle since before the probes were attached"
 
-	whySuspendedUnseen = "it was suspended for a part of this time, and since when was not seen"
+	whySuspendedUnseen = "it was suspended for a part of this time; beamscope did not see since when"
 )
 
-// guessReductions is on what it rests, where the VM does not tell more, whether a process
-// waits that has stopped to run.
+// guessReductions is the basis for guessing whether a process that has stopped running waits, if
+// the VM does not report more.
 const guessReductions = "inferred from its reductions"
 
-// guessThread is why it is not certain that a process that ran did.
+// guessThread is the reason why it is uncertain that a process really ran.
 const guessThread = "its scheduler's thread may have slept: beamscope does not see that here"
 
-// A state is what a process does.
+// A state is the state of a process.
 type state uint8
 
 const (
@@ -44,23 +44,23 @@ const (
 	ready
 	waits     // in a receive
 	suspended // until it is resumed
-	collects  // its garbage
+	collects  // collects its garbage
 	native    // code on a dirty scheduler
 	exited
 )
 
-// A change is that a process comes into a state.
+// A change records that a process enters a state.
 type change struct {
 	at     int64
 	state  state
-	thread int    // of running, collects and native; of ready, that on which it ended
-	detail string // the native function, why it is unknown
-	timed  bool   // of waits: the receive has a time
-	over   bool   // of ready: the time of the receive it waits in is over
-	told   int64  // of ready: when the VM said so, 0 if it did not
-	by     *send  // of ready: the message that made it so, if that came
+	thread int    // for running, collects and native; for ready, the thread on which it ended
+	detail string // the native function, or why the state is unknown
+	timed  bool   // for waits: the receive has a timeout
+	over   bool   // for ready: the timeout of its receive has expired
+	told   int64  // for ready: time of the VM's report, 0 if there is none
+	by     *send  // for ready: the message that made it ready, if one came
 	why    suspension
-	guess  string // on what it rests that it came into the state then; "" where that is certain
+	guess  string // basis for the guess that it entered the state then; "" if certain
 }
 
 // moved returns the change at another time.
@@ -69,52 +69,52 @@ func (c change) moved(at int64) change {
 	return c
 }
 
-// A started is that a process started a span.
+// started records that a process began a span.
 type started struct {
 	at      int64
 	outcome int
 }
 
-// A lapse is that a process was not watched any more: that it is not was seen later than
-// its last event before.
+// A lapse records that a process was no longer watched. The end of the watch was noticed later than
+// the last event before it.
 type lapse struct{ last, seen int64 }
 
-// A neighbour is a process that ran while another one could have.
+// A neighbour is a process that ran while another one was ready.
 type neighbour struct {
 	interval
-	at  int64 // when the other one came to run
+	at  int64 // time when the other one ran
 	pid trace.PID
 }
 
-// A process is what is known of one. All slices are in the order of time.
+// A process contains the history of a process. All slices are in order of time.
 type process struct {
 	pid     trace.PID
 	watched bool
-	assumed int64 // when it first did something and was taken to have been watched for longer, 0: never
-	unsaid  bool  // it is watched, and the last change is why it is unknown what it does
+	assumed int64 // time of its first action, if it was assumed to have been watched for longer; 0: never
+	unsaid  bool  // it is watched, and the last change has the reason why its activity is unknown
 	changes []change
 	lapses  []lapse
-	blanks  []int64 // when it became unknown what it does
+	blanks  []int64 // times when its activity became unknown
 
 	sent       []*send
-	sending    *send // the last one, until it did something else
+	sending    *send // the last one, until its next action
 	sentTo     map[trace.PID][]*send
 	arrived    []*send
-	fetched    []int64 // when messages were queued
+	fetched    []int64 // times when messages were queued
 	received   []receipt
 	started    []started
 	neighbours []neighbour
 	monitors   []watching
-	glances    []int64 // when it waited on, having done nothing when it was scheduled in
+	glances    []int64 // times when it was scheduled in, did nothing and waited again
 
 	timing
-	ran    int64 // when it was scheduled in for the last time
-	early  int64 // when it could go on, told before it began to wait; 0: it was not since it stopped
+	ran    int64 // time when it was last scheduled in
+	early  int64 // time of a report that it is ready that came before it began to wait; 0: none since it stopped
 	active bool  // it has done something since
 
-	beforeGC, beforeNIF change // that GC and native code go back to
+	beforeGC, beforeNIF change // states to return to after GC and native code
 	suspendable
-	last int64 // event of its own
+	last int64 // time of its last own event
 	box  mailbox
 }
 
@@ -122,7 +122,7 @@ func newProcess(pid trace.PID) *process {
 	return &process{pid: pid, sentTo: make(map[trace.PID][]*send)}
 }
 
-// current returns the last change; that nothing is known if there is none.
+// current returns the last change. Without one, it returns a change to an unknown state.
 func (p *process) current() change {
 	if len(p.changes) == 0 {
 		return change{detail: whyNotWatched}
@@ -143,8 +143,8 @@ func (p *process) set(c change) {
 	p.changes = append(p.changes, c)
 }
 
-// watch says that all is recorded from a time on. One that has exited has until it does
-// something, being another one then.
+// watch records that all events are recorded from a time on. An exited process stays exited until
+// there is an event, which then belongs to another process.
 func (p *process) watch(at int64) {
 	if p.current().state != exited {
 		p.set(change{at: at, detail: whySilent})
@@ -154,7 +154,7 @@ func (p *process) watch(at int64) {
 	p.box.reset(at - near)
 }
 
-// unwatch says that nothing is recorded from a time on.
+// unwatch records that no events are recorded from a time on.
 func (p *process) unwatch(at int64, why string) {
 	p.set(change{at: at, detail: why})
 	p.blanks = append(p.blanks, p.current().at)
@@ -162,18 +162,28 @@ func (p *process) unwatch(at int64, why string) {
 	p.box.reset(forever)
 }
 
-// gap says that what happened between two times is lost.
+// gap records that the events between two times are lost.
 func (p *process) gap(from, until int64) {
 	if p.watched {
-		p.unwatch(from, whyOverwritten)
+		p.unwatch(p.ranUntil(from), whyOverwritten)
 		p.watch(until)
 	}
 }
 
-// addInGap takes an event of its own into account that is from a time of which others are
-// lost: it tells whether the process is watched when all are recorded again, and no more.
-// What it did among what was lost is not known; nor is which message it took, as there may
-// have been others.
+// ranUntil returns the time up to which the activity of the process is known if events are lost
+// from a time on. If it had a thread then, that is the time of its last event: a lost event may
+// have reported that the thread had not run since.
+func (p *process) ranUntil(lost int64) int64 {
+	switch p.current().state {
+	case running, collects, native:
+		return min(lost, p.last)
+	}
+	return lost
+}
+
+// addInGap processes an own event from an interval with lost events. The event only shows whether
+// the process is watched when all events are recorded again. The activity of the process in the
+// interval is unknown, and so are the messages that it took.
 func (p *process) addInGap(e *bpf.Event, resumed int64) {
 	p.moveOn(e)
 	switch e.Kind {
@@ -205,14 +215,14 @@ func (p *process) addInGap(e *bpf.Event, resumed int64) {
 	p.last = e.Time
 }
 
-// add takes an event of its own into account. resumed is when all events were recorded
-// again after some were lost, 0 if none were.
+// add processes an own event. resumed is the time from which all events were recorded again after a
+// loss, or 0 without a loss.
 func (p *process) add(e *bpf.Event, resumed int64) {
 	p.moveOn(e)
 	switch e.Kind {
 	case bpf.EventWatch:
 		if p.assumed != 0 && e.Time-p.assumed <= near {
-			// It was not before: the two happened in the other order.
+			// The reported order is wrong: the two events happened in the reverse order.
 			p.watched, p.changes = false, nil
 		}
 		p.lapse(e.Time)
@@ -234,7 +244,7 @@ func (p *process) add(e *bpf.Event, resumed int64) {
 		}
 	}
 	if !p.watched {
-		// That it is watched must have been lost.
+		// The watch event must have been lost.
 		since := e.Time
 		if len(p.changes) == 0 && resumed != 0 {
 			since, p.assumed = resumed, e.Time
@@ -250,7 +260,7 @@ func (p *process) add(e *bpf.Event, resumed int64) {
 		return
 	}
 	if p.others(e) {
-		p.last = last // it has done nothing itself
+		p.last = last // it was not active itself
 		return
 	}
 	p.silent = 0
@@ -269,8 +279,8 @@ func (p *process) add(e *bpf.Event, resumed int64) {
 	p.mail(e, last)
 }
 
-// ready says that it was given to a scheduler, if it waited. It may be told just before it
-// begins to wait, by whom it has woken then.
+// ready records that the process was given to a scheduler, if it waited. The report may come just
+// before the process begins to wait, from a process that it has woken.
 func (p *process) ready(e *bpf.Event) {
 	if p.unsaid && p.current().state != exited {
 		p.silent = p.current().at
@@ -282,7 +292,7 @@ func (p *process) ready(e *bpf.Event) {
 		p.set(change{at: e.Time, state: ready, over: over, told: e.Time})
 	case ready:
 		p.confirm(e.Time)
-		if over { // a message has made it ready before
+		if over { // a message has made it ready already
 			p.set(change{at: e.Time, state: ready, over: true})
 		}
 	case running:
@@ -294,9 +304,9 @@ func (p *process) ready(e *bpf.Event) {
 	}
 }
 
-// confirm says that the VM gave the process to a scheduler, if a message was seen to be sent
-// that made it ready. The sender may have been held up before the message was in the mailbox:
-// then the process is ready only from now on.
+// confirm records that the VM gave the process to a scheduler, if a message with a seen send made
+// it ready. The sender may have been delayed before the message was in the mailbox: then the
+// process is ready only from now on.
 func (p *process) confirm(at int64) {
 	c := &p.changes[len(p.changes)-1]
 	if c.by == nil || c.told != 0 {
@@ -308,7 +318,7 @@ func (p *process) confirm(at int64) {
 	}
 }
 
-// others takes into account what others do to the process, if that is what the event tells.
+// others processes events in which other processes act on this one.
 func (p *process) others(e *bpf.Event) bool {
 	switch e.Kind {
 	case bpf.EventReady:
@@ -325,11 +335,11 @@ func (p *process) others(e *bpf.Event) bool {
 	return true
 }
 
-// moveOn says that it does something: what it sent is where it should be.
+// moveOn records an action of the process, after which its last message has arrived.
 func (p *process) moveOn(e *bpf.Event) {
 	switch e.Kind {
 	case bpf.EventWatch, bpf.EventUnwatched, bpf.EventReady, bpf.EventHold, bpf.EventRelease, bpf.EventResume:
-		return // others do that
+		return // actions of other processes
 	}
 	if p.sending != nil {
 		p.sending.next = e.Time
@@ -337,8 +347,8 @@ func (p *process) moveOn(e *bpf.Event) {
 	}
 }
 
-// lapse says that it is seen at a time that the process is not watched any more: since
-// when is not said, but it was at its last event.
+// lapse records the time at which it is noticed that the process is no longer watched. The watch
+// ended at some time after its last event.
 func (p *process) lapse(seen int64) {
 	if !p.watched {
 		return
@@ -349,13 +359,14 @@ func (p *process) lapse(seen int64) {
 	p.box.reset(seen - near)
 }
 
-// byScheduler reports whether an event may be of a process that does not run, as a scheduler
-// handles its signals: it fetches its messages, or suspends it for another process.
+// byScheduler reports whether an event may belong to a process that does not run, because a
+// scheduler handles its signals: the scheduler fetches its messages, or suspends it for another
+// process.
 func byScheduler(e *bpf.Event) bool {
 	return e.Kind == bpf.EventQueued || e.Kind == bpf.EventSuspend && whySuspended(e).by == byProcess
 }
 
-// infer says what it did since it is watched, from the first thing it does.
+// infer derives the activity of the process since the beginning of its watch from its first action.
 func (p *process) infer(e *bpf.Event) {
 	since := &p.changes[len(p.changes)-1]
 	p.unsaid = false
@@ -380,7 +391,7 @@ func (p *process) infer(e *bpf.Event) {
 	}
 }
 
-// change comes into the state after an event.
+// change enters the state after an event.
 func (p *process) change(e *bpf.Event) {
 	now := p.current()
 	if now.state == exited {
@@ -415,7 +426,7 @@ func (p *process) change(e *bpf.Event) {
 	case bpf.EventQueued:
 		// It may not run yet: see byScheduler.
 	default:
-		// It does something: should that not be known yet, it has begun to run.
+		// It is active: if that is not known yet, it has begun to run.
 		if now.state != collects && now.state != native && now.state != running {
 			p.begunUnseen(e)
 			p.run(e)
@@ -423,9 +434,9 @@ func (p *process) change(e *bpf.Event) {
 	}
 }
 
-// begunUnseen takes into account that the process runs at an event, and was not seen to begin.
-// Since when is known where messages were fetched for it: a scheduler does that right before.
-// Otherwise part of the time was what it did before, and part of it not.
+// begunUnseen records that the process runs at an event although its start was not seen. The start
+// is known if messages were fetched for it, because a scheduler does that right before. Otherwise
+// the time belongs partly to its earlier activity and partly not.
 func (p *process) begunUnseen(e *bpf.Event) {
 	n := len(p.changes)
 	if n == 0 {
@@ -446,13 +457,13 @@ func (p *process) begunUnseen(e *bpf.Event) {
 	}
 }
 
-// atOnce is for how long, in nanoseconds, a scheduler may be busy with itself until it
-// goes on with the process that it ran before.
+// atOnce is the maximum time in nanoseconds that a scheduler may spend on itself before it
+// continues the process that it ran before.
 const atOnce = 50_000
 
-// run begins to run. A process that was preempted and goes on at once on the same
-// scheduler, no other one having run there, did not wait for it: it is the VM that has
-// run on its behalf.
+// run records that the process begins to run. If it was preempted and continues at once on the same
+// scheduler, and no other process ran there, it did not wait for the scheduler: the VM has run on
+// its behalf.
 func (p *process) run(e *bpf.Event) {
 	if n := len(p.changes); n > 1 && p.changes[n-1].state == ready && e.Again && e.Time-p.changes[n-1].at < atOnce {
 		if before := p.changes[n-2]; before.state == running && before.thread == e.Thread {
@@ -465,15 +476,15 @@ func (p *process) run(e *bpf.Event) {
 	p.set(change{at: e.Time, state: running, thread: e.Thread})
 }
 
-// readyUntil says on which thread it goes on, if it could not before.
+// readyUntil records the thread on which the process continues, if it was ready.
 func (p *process) readyUntil(e *bpf.Event) {
 	if n := len(p.changes); n > 0 && p.changes[n-1].state == ready {
 		p.changes[n-1].thread = e.Thread
 	}
 }
 
-// back goes back to what was before GC or native code. A scheduler may have collected
-// garbage without running the process: then it goes on to wait, or to be suspended.
+// back returns to the state before GC or native code. A scheduler may have collected garbage
+// without running the process: then the process still waits or is still suspended.
 func (p *process) back(before change, at int64) {
 	before.at = at
 	if before.state == unknown || before.state == exited {
@@ -485,7 +496,7 @@ func (p *process) back(before change, at int64) {
 	}
 }
 
-// out stops to run.
+// out records that the process stops running.
 func (p *process) out(e *bpf.Event) {
 	p.begunUnseen(e)
 	c := change{at: e.Time, state: waits, timed: e.State&bpf.StateTimer != 0}
@@ -496,7 +507,7 @@ func (p *process) out(e *bpf.Event) {
 			c.state = ready
 		}
 	case e.State&bpf.StateExiting != 0:
-		c.state = ready // to be cleaned up after
+		c.state = ready // for cleaning up after its exit
 	case e.State&bpf.StateActive != 0:
 		c.state = ready // for a scheduler, dirty or not
 	case p.early != 0 && e.Time-p.early <= near:
@@ -512,7 +523,7 @@ func (p *process) out(e *bpf.Event) {
 	p.set(c)
 }
 
-// mail keeps the messages of an event; last is when the one before it was.
+// mail stores the messages of an event. last is the time of the previous event.
 func (p *process) mail(e *bpf.Event, last int64) {
 	switch e.Kind {
 	case bpf.EventQueued:
@@ -521,6 +532,9 @@ func (p *process) mail(e *bpf.Event, last int64) {
 	case bpf.EventReceive:
 		r := p.box.receive(e, p.sent)
 		p.received = append(p.received, r)
+		if e.Unfetched {
+			p.woken(r.send)
+		}
 	case bpf.EventIn:
 		if p.timedOut(e.Time) {
 			p.box.goOn()
@@ -532,7 +546,7 @@ func (p *process) mail(e *bpf.Event, last int64) {
 		if p.current().state == waits {
 			fetched := e.Time
 			if e.State&bpf.StateKnown == 0 {
-				fetched -= near // it may go on already, because something came
+				fetched -= near // it may be ready already, because something came
 			}
 			p.box.block(e.Time, fetched)
 		}
@@ -548,8 +562,8 @@ func (p *process) mail(e *bpf.Event, last int64) {
 	}
 }
 
-// glance notes when the process stops that did nothing when it ran: while it waits, it
-// may be scheduled in for the VM, that asks for what is known of it, say.
+// glance records that the process stops after a run in which it was not active. A waiting process
+// may be scheduled in on behalf of the VM, for example to return information about itself.
 func (p *process) glance(e *bpf.Event) {
 	switch e.Kind {
 	case bpf.EventIn:
@@ -563,8 +577,8 @@ func (p *process) glance(e *bpf.Event) {
 	}
 }
 
-// arrive says that a message was sent to it. Whether one that was sent to an alias came
-// is known when it is fetched: it may not be one any more.
+// arrive records that a message was sent to the process. If it was sent to an alias, its arrival is
+// known only when it is fetched, because the alias may no longer be active.
 func (p *process) arrive(s *send) {
 	p.arrived = append(p.arrived, s)
 	p.box.arrive(s)
@@ -579,15 +593,16 @@ func (p *process) arrive(s *send) {
 	}
 }
 
-// waitsNoMore says that it does not go on to wait when its garbage has been collected.
+// waitsNoMore records that the process no longer waits when its garbage has been collected.
 func (p *process) waitsNoMore() {
 	if p.beforeGC.state == waits {
 		p.beforeGC = change{state: ready}
 	}
 }
 
-// woken says that the process fetched a message, nil for none that was seen to be sent. If it
-// waited when that was sent, the message may have made it ready. The VM says when, as a rule.
+// woken records that the process fetched a message, or nil if its send was not seen. If the process
+// waited when the message was sent, the message may have made it ready. Usually the VM reports
+// when.
 func (p *process) woken(s *send) {
 	if s == nil {
 		return
@@ -605,7 +620,7 @@ func (p *process) woken(s *send) {
 	}
 }
 
-// forget forgets what was before a time, but for the state it was in then.
+// forget drops everything before a time, except the state of the process at that time.
 func (p *process) forget(before int64) {
 	if i := after(p.changes, before+1, func(c change) int64 { return c.at }); i > 1 {
 		p.changes = cut(p.changes, i-1)
@@ -635,7 +650,7 @@ func (p *process) forget(before int64) {
 	}
 }
 
-// idle reports whether nothing is left of it but the state it is in.
+// idle reports whether nothing is left except the current state.
 func (p *process) idle() bool {
 	return len(p.changes) <= 1 && len(p.arrived) == 0 && len(p.sent) == 0 && len(p.received) == 0
 }

@@ -15,8 +15,8 @@ const passedOn = `
 	10000 send 2>3 4
 	10000 watch 3`
 
-// A process that passes a request on has the time until it does so, although another process
-// answers, which is not tracked before.
+// A process that passes on a request has the time until then, although another process answers,
+// which is not tracked before.
 func TestRelay(t *testing.T) {
 	for _, s := range []scenario{{
 		name: "over one process", events: `
@@ -130,8 +130,8 @@ func TestRelay(t *testing.T) {
 	}
 }
 
-// Of a process that is still in a receive with a time at the end it is known that it is: it
-// waits for one that it asked only where that has ever answered.
+// A process that is still in a receive with a timeout at the end is known to be in it. It waits for
+// a process that it asked only if that one has ever answered.
 func TestAsleepAtTheEnd(t *testing.T) {
 	const (
 		before = `
@@ -170,7 +170,8 @@ func TestAsleepAtTheEnd(t *testing.T) {
 	}
 }
 
-// A process that is still in a receive with a time may wait for one that has answered before.
+// A process that is still in a receive with a timeout may wait for a process that has answered
+// before.
 func TestTimedQuestion(t *testing.T) {
 	scenario{events: `
 		0 watch 1

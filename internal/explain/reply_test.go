@@ -149,7 +149,7 @@ func TestLargeReplyToAlias(t *testing.T) {
 func TestLargeReplyWithToken(t *testing.T) {
 	for _, s := range []struct {
 		name, events string
-		exact        int64 // time of others that is exact
+		exact        int64 // exact time of other processes
 	}{
 		{name: "the VM says when it is ready", events: `
 			80000 able 1`, exact: 30000 - 20},
@@ -164,7 +164,7 @@ func TestLargeReplyWithToken(t *testing.T) {
 				1 in 2 @2
 				10 start 1 7
 				20 out 1 timer
-				30000 send 2>1 0 ~9.1.0 alias`+s.events+`
+				30000 send 2>1 0 ~9.1.2 alias`+s.events+`
 				80005 in 1
 				80006 queued 1 4 #1 ~9.1.2
 				80007 receive 1 4 #1 ~9.1.2
@@ -191,8 +191,8 @@ func TestLargeReplyWithToken(t *testing.T) {
 	}
 }
 
-// A process that has sent a message may be kept from its processor before the message is in
-// the mailbox. Where the VM says when the receiver is ready, it is not before.
+// A sender may lose its processor before its message is in the mailbox. If the VM reports when the
+// receiver is ready, the message is not there before.
 func TestSenderHeldUp(t *testing.T) {
 	scenario{events: `
 		0 watch 1
@@ -224,9 +224,9 @@ func TestSenderHeldUp(t *testing.T) {
 			80005-80010 running 1`}.run(t)
 }
 
-// The VM says that the receiver of a message to an alias is ready only when a scheduler turns to
-// it. The message is there before, at the latest when its sender does the next thing: the
-// receiver waits to run since then, and waits for nobody.
+// The VM reports the receiver of a message to an alias as ready only when a scheduler turns to it.
+// The message is there earlier, at the latest at its sender's next action. From then on the
+// receiver waits to run and not for another process.
 func TestReplyToAliasWaitsForScheduler(t *testing.T) {
 	const before = `
 		0 watch 1

@@ -7,28 +7,27 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// maxLegs is over how many processes a span is followed that is handed over.
+// maxLegs is the maximum number of processes through which a span is followed.
 const maxLegs = 64
 
-// guessOwner is on what it rests which process has a span that was not seen to end, unless all
-// others of its outcome that were seen to end did so where they had started.
+// guessOwner is the basis for guessing the process that has a span without a seen end. It is not
+// needed if all seen spans of the outcome ended in the process that started them.
 const guessOwner = "assumed: the process that started the span still has it"
 
-// Reasons of what is not explained of an instance.
+// Reasons for unexplained time of an instance.
 const (
 	reasonNoOwner = "it is not known which process started it"
 	reasonNoEvent = "nothing was recorded"
-	reasonLegs    = "handed over more often than is followed"
+	reasonLegs    = "handed over more often than beamscope follows"
 	reasonOrigin  = "handed over by a message whose sender was not seen"
 	reasonEarlier = "not tracked yet: handed over by a message that was sent before beamscope tracked the process"
 	reasonBefore  = "beamscope did not see how it came to the process that has it next"
 	reasonLeft    = "handed over to this process; no message that passed it on was seen"
 )
 
-// Explain returns where the time of an instance went. It is to be called when the events
-// up to its end have been added. What comes later tells more where something was waited
-// for at the end. It returns nil for an instance that ends before it starts, or takes
-// longer than [trace.MaxDuration].
+// Explain returns where the time of an instance went. The caller adds the events up to the end of
+// the instance first. Later events give more details about a wait at the end. Explain returns nil
+// for an instance that ends before it starts, or takes longer than [trace.MaxDuration].
 func (l *Log) Explain(i Instance) *trace.Trace {
 	if i.End < i.Start || i.End-i.Start > trace.MaxDuration {
 		return nil
@@ -63,7 +62,7 @@ func (w *walk) instance(i Instance, owner *process, e *ends) []node {
 	case e.ender != nil && e.ender != owner:
 		b := &chain{walk: w, start: i.Start, end: i.End, through: handed.through}
 		if owner != nil && e.endedAt > i.End && !b.leads(e.ender, e.endedAt, owner, b.label(owner, e.endedAt)) {
-			// What came after its end was not recorded.
+			// Events after its end were not recorded.
 			b.forward(owner, i.Outcome)
 			return b.legs
 		}
@@ -89,17 +88,17 @@ func (w *walk) instance(i Instance, owner *process, e *ends) []node {
 	return nodes
 }
 
-// unheard explains an instance of a process that was not heard of.
+// unheard explains an instance of a process without any events.
 func (w *walk) unheard(i Instance) []node {
 	return w.explain(newProcess(i.Owner), i.Start, i.End, path{}.to(i.Owner, trace.Exact))
 }
 
-// A chain is how a span is handed over from process to process in [start, end).
+// A chain contains the handovers of a span from process to process in [start, end).
 type chain struct {
 	*walk
 	start, end int64
 	mark       trace.Mark
-	through    map[trace.PID]bool // where others of its outcome have been
+	through    map[trace.PID]bool // processes that other spans of its outcome passed through
 	legs       []node
 }
 
@@ -116,8 +115,8 @@ func (c *chain) unexplained(from, to int64, p *process, mark trace.Mark, reason 
 	c.add(unexplained(c.clip(from), c.clip(to), p.pid, mark, reason))
 }
 
-// leg adds a time in which a process has the span, in parts, and the message with which
-// that began; nil where it is not known.
+// leg adds an interval in which a process has the span, in parts. It also adds the message with
+// which the interval began, or nil if unknown.
 func (c *chain) leg(p *process, m *send, from, to int64, parts ...[]node) {
 	n := span(c.clip(from), c.clip(to), trace.Waiting, p.pid, c.mark)
 	if m != nil {
@@ -127,7 +126,7 @@ func (c *chain) leg(p *process, m *send, from, to int64, parts ...[]node) {
 	c.add(n.simple())
 }
 
-// has explains a time in which a process has the span that is not its own.
+// has explains an interval in which a process has a span that another process started.
 func (c *chain) has(p *process, from, to int64) []node {
 	return c.explain(p, c.clip(from), c.clip(to), c.path(p))
 }
@@ -138,15 +137,15 @@ func (c *chain) path(p *process) path {
 	return by
 }
 
-// backward goes from the process that ended the span, at t, back over the messages that
-// handed it over, to the one that started it. The last leg is the first that is added.
+// backward goes from the process that ended the span at t back through the messages that handed it
+// over, to the process that started it. It adds the last leg first.
 func (c *chain) backward(p *process, t int64, owner *process) {
 	label := c.label(owner, t)
 	last := (*process).lastReceipt
 	if c.leads(p, t, owner, label) {
 		last = (*process).lastSure
 	}
-	c.leg(p, nil, t, c.end, c.has(p, t, c.end)) // should it have ended before
+	c.leg(p, nil, t, c.end, c.has(p, t, c.end)) // in case it ended before
 	for range maxLegs {
 		if p == owner {
 			own := c.explain(p, c.start, c.clip(t), path{}.to(p.pid, c.mark))
@@ -181,7 +180,7 @@ func (c *chain) backward(p *process, t int64, owner *process) {
 	c.unexplained(c.start, t, p, c.mark, reasonLegs)
 }
 
-// handedOver says by what message that was not seen to be sent a span was handed over.
+// handedOver describes the message that handed a span over, if its send was not seen.
 func (r *receipt) handedOver() string {
 	if r.early {
 		return reasonEarlier
@@ -189,8 +188,8 @@ func (r *receipt) handedOver() string {
 	return reasonOrigin
 }
 
-// label returns the label of the seq_trace token that the first message carries which
-// the process that started the span sends with one, up to a time; 0 if there is none.
+// label returns the label of the first seq_trace token in messages that the starting process sends,
+// up to a time, or 0 if there is none.
 func (c *chain) label(owner *process, until int64) int32 {
 	if owner == nil {
 		return 0
@@ -206,8 +205,8 @@ func (c *chain) label(owner *process, until int64) int32 {
 	return 0
 }
 
-// lastReceipt returns the last message that the process took in [from, to], with a token
-// of a label if there is one, nil if there is none.
+// lastReceipt returns the last message that the process took in [from, to], or nil if there is
+// none. If there is a label, the message must have a token with it.
 func (p *process) lastReceipt(from, to int64, label int32) *receipt {
 	first, end := after(p.received, from, receivedAt), after(p.received, to+1, receivedAt)
 	if first >= end {
@@ -223,9 +222,9 @@ func (p *process) lastReceipt(from, to int64, label int32) *receipt {
 	return &p.received[end-1]
 }
 
-// lastSeen is lastReceipt without messages that were not seen to be sent, such as those
-// of timers that the process waited for while it had the span. It also returns the last
-// of those it leaves out that was not waited for, nil if all were.
+// lastSeen is lastReceipt without messages whose send was not seen, such as those of timers that
+// the process waited for while it had the span. It also returns the last omitted message that the
+// process did not wait for, or nil if there is none.
 func (p *process) lastSeen(from, to int64, label int32) (r, instead *receipt) {
 	received := p.received[after(p.received, from, receivedAt):]
 	received = received[:after(received, to+1, receivedAt)]
@@ -237,8 +236,8 @@ func (p *process) lastSeen(from, to int64, label int32) (r, instead *receipt) {
 	return p.seen(received, func(*receipt) bool { return true })
 }
 
-// seen returns the last of some receipts that is wanted and was seen to be sent, nil if
-// there is none, and the last wanted one after it that was not waited for.
+// seen returns the last wanted receipt of a message with a seen send, or nil if there is none. It
+// also returns the last wanted receipt after it that the process did not wait for.
 func (p *process) seen(received []receipt, wanted func(*receipt) bool) (r, instead *receipt) {
 	for i := len(received) - 1; i >= 0; i-- {
 		r := &received[i]
@@ -253,8 +252,8 @@ func (p *process) seen(received []receipt, wanted func(*receipt) bool) (r, inste
 	return nil, nil
 }
 
-// lastSure is lastSeen where that is certain; else it is what was not waited for, and may
-// be either.
+// lastSure is lastSeen if that is certain. Otherwise it is the message that was not waited for,
+// which may also be the one.
 func (p *process) lastSure(from, to int64, label int32) *receipt {
 	r, instead := p.lastSeen(from, to, label)
 	if r == nil || instead == nil {
@@ -280,8 +279,8 @@ func (p *process) waited(from, to int64) bool {
 	return false
 }
 
-// leads reports whether the messages that were seen lead back to the process that started
-// the span, within the span.
+// leads reports whether the seen messages lead back to the process that started the span, within
+// the span.
 func (c *chain) leads(p *process, t int64, owner *process, label int32) bool {
 	for range maxLegs {
 		if p == owner {
@@ -296,8 +295,8 @@ func (c *chain) leads(p *process, t int64, owner *process, label int32) bool {
 	return false
 }
 
-// passed adds the processes that a span went through which ended in another process than
-// it had started in, back from that as far as the messages that were seen lead.
+// passed adds the processes that a span passed through, if it ended in another process than the one
+// that started it. It follows the seen messages back from the end as far as they lead.
 func (v *vm) passed(s *ends, through map[trace.PID]bool) {
 	p, t := s.ender, s.endedAt
 	for range maxLegs {
@@ -315,8 +314,8 @@ func (v *vm) passed(s *ends, through map[trace.PID]bool) {
 	}
 }
 
-// forward goes from the process that started the span on over the messages that may have
-// handed it over, as long as there is only one that can have.
+// forward goes from the process that started the span through the messages that may have handed it
+// over, as long as there is only one candidate.
 func (c *chain) forward(p *process, outcome int) {
 	limit := c.end
 	if i := after(p.started, c.start+1, func(s started) int64 { return s.at }); i < len(p.started) {
@@ -354,10 +353,10 @@ func (c *chain) forward(p *process, outcome int) {
 	}
 }
 
-// handover returns the message with which a process passes the span on that it has from
-// a time on; it does until a limit, if it passes it on at all. has is called with the
-// time until which it has it. The result is nil if there is nothing to go on with: no
-// message, several, or one to where no span has been, as to a logger.
+// handover returns the message with which a process passes on the span that it has from a time on.
+// The process must do so before a limit, if at all. handover calls has with the time until which
+// the process has the span. The result is nil if the span cannot be followed: there is no message,
+// there are several, or the receiver never had a span, such as a logger.
 func (c *chain) handover(p *process, from, limit int64, has func(until int64)) *send {
 	sends := p.sent[after(p.sent, from, sentAt):after(p.sent, max(from, limit), sentAt)]
 	switch len(sends) {

@@ -8,8 +8,8 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// handedOver is a span that goes from a source over two queues with a worker each, and
-// ends in the second worker: 1 → 2 → 3 → 4 → 5, as in M/M/1/K.
+// handedOver is a span that passes from a source through two queues with a worker each, and ends in
+// the second worker: 1 → 2 → 3 → 4 → 5, as in M/M/1/K.
 const handedOver = `
 	0 watch 1
 	0 watch 2
@@ -51,7 +51,7 @@ const handedOver = `
 	180 gc- 5 @3
 `
 
-// rule has three spans of outcome 0 end in another process than they started in.
+// In rule, three spans of outcome 0 end in another process than the one that started them.
 const rule = `
 	0 watch 1
 	0 watch 2
@@ -161,7 +161,7 @@ func TestHandedOver(t *testing.T) {
 			12-50 waiting 2 inferred by 1>2 12..22
 				12-20 ready 2 inferred
 				20-25 running 2 inferred
-				25-40 unexplained 2 inferred: it waited for a message whose sender was not seen: a timer, a port, another node or the VM
+				25-40 unexplained 2 inferred: it waited for a message that beamscope did not see sent, and the VM does not tell who sent it
 				40-50 running 2 inferred`,
 	}, {
 		name: "a message that was not seen may have brought it", events: `
@@ -302,7 +302,7 @@ func TestHandedOver(t *testing.T) {
 	}
 }
 
-// With tokens, the last message of the same label has brought the span.
+// With tokens, the last message with the same label brought the span.
 func TestHandedOverLabel(t *testing.T) {
 	scenario{events: `
 		0 watch 1
@@ -327,8 +327,7 @@ func TestHandedOverLabel(t *testing.T) {
 	}.run(t)
 }
 
-// A span that ended tells what all it went through: another one that has not is
-// followed over those.
+// An ended span shows the processes that it passed through. An open one is followed through those.
 func TestHandedOverThrough(t *testing.T) {
 	var l Log
 	l.Add(script(t, handedOver+"190 end 5 7"), bpf.Loss{})
@@ -348,7 +347,7 @@ func TestExplainNothing(t *testing.T) {
 	}
 }
 
-// There is no trace of what cannot be.
+// Impossible instances have no trace.
 func TestExplainImpossible(t *testing.T) {
 	var l Log
 	for _, i := range []Instance{{Start: 9, End: 5}, {End: trace.MaxDuration + 1}} {
@@ -360,7 +359,7 @@ func TestExplainImpossible(t *testing.T) {
 	checked(t, l.Explain(longest), longest)
 }
 
-// What lay in a mailbox before its process was tracked has a reason of its own.
+// Messages that were in a mailbox before its process was tracked have their own reason.
 func TestNotTrackedYet(t *testing.T) {
 	for _, s := range []scenario{{
 		name: "handed over before", events: `
@@ -422,8 +421,7 @@ func TestNotTrackedYet(t *testing.T) {
 	}
 }
 
-// Where events were lost, a message that was not seen may have been sent while the process was
-// tracked.
+// If events were lost, an unseen message may have been sent while the process was tracked.
 func TestNotTrackedOrLost(t *testing.T) {
 	var l Log
 	l.Add(script(t, `
@@ -440,8 +438,8 @@ func TestNotTrackedOrLost(t *testing.T) {
 			20-30 running 2`}.explain(t, &l)
 }
 
-// Which process has a span that was not seen to end is not certain, unless the others of its
-// outcome end in the process that starts them.
+// The owner of a span without a seen end is uncertain, unless the other spans of its outcome end in
+// the process that starts them.
 func TestNotEnded(t *testing.T) {
 	const why = ": " + guessOwner
 	events := `

@@ -13,7 +13,7 @@ import (
 // vmPID is the VM of all tests.
 const vmPID = 42
 
-// script reads events, one a line: a time, what happened, to which process, and more:
+// script reads events, one a line: a time, the kind, the process, and details:
 //
 //	0 watch 1            10 unwatched 2
 //	0 start 1 7          90 end 2 7              span 7
@@ -23,6 +23,7 @@ const vmPID = 42
 //	5 send 1>2 4         5 send 1>2 alias        size 4; then a token: ~9.1.2; or unwatched
 //	7 receive 2 4 from=1                         or port=1, atom=1, down=1; a tuple with tag=1
 //	6 queued 2 4 #1 !9   7 receive 2 4 #1 !9     1 in the private queue; at address 9
+//	6 send 1>2 direct !9 7 receive 2 direct !9   in a VM that does not report when messages are fetched
 //	0 gc+ 1  1 gc- 1  2 nif+ 1 f  3 nif- 1 f     9 exit 1
 //	3 suspend 1 6     port 6, or the function    7 resume 1 2       of 2 suspensions, or 1
 //	3 hold 1>2        7 release 1>2              2 asks to suspend 1, and to resume it
@@ -140,12 +141,16 @@ func argument(t testing.TB, e *bpf.Event, arg string) {
 		case "unwatched":
 			e.Unwatched = true
 			return
+		case "direct":
+			e.Unfetched = true
+			return
 		}
 		e.Size = number[uint32](t, arg)
 	}
 }
 
-// offCPU reads an argument of an absence: its beginning, when it could run, and why not.
+// offCPU reads an argument of an absence: its beginning, the time when the thread was runnable, and
+// the reason.
 func offCPU(t testing.TB, e *bpf.Event, arg string) {
 	t.Helper()
 	reasons := map[string]bpf.OffReason{"stopped": bpf.OffStopped, "traced": bpf.OffTraced, "frozen": bpf.OffFrozen}
@@ -155,6 +160,8 @@ func offCPU(t testing.TB, e *bpf.Event, arg string) {
 		e.From, e.To = n, n
 	case err == nil:
 		e.To = n
+	case arg == "unseen":
+		e.Unseen = true
 	case reasons[arg] != 0:
 		e.Off = reasons[arg]
 	default:
@@ -171,7 +178,7 @@ func number[T int | int32 | int64 | uint32 | uint64](t testing.TB, text string) 
 	return T(n)
 }
 
-// drawn draws what is below the root of a trace, one span a line, indented.
+// drawn returns the spans below the root of a trace as text, one a line, indented.
 func drawn(tr *trace.Trace) string {
 	var b strings.Builder
 	depth := make([]int, len(tr.Spans))
@@ -219,7 +226,7 @@ var (
 	markNames = [...]string{"exact", "inferred", "ambiguous"}
 )
 
-// checked fails unless a trace is well formed, is of an instance and divides its time.
+// checked fails unless a trace is well formed, belongs to an instance and divides its time.
 func checked(t interface {
 	Helper()
 	Fatalf(string, ...any)

@@ -10,9 +10,8 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// A sim is a VM with schedulers and processes that compute, call each other, hand work
-// over, collect garbage and so on. It records what the VM probes would say, and the
-// truth.
+// A sim is a VM with schedulers and processes that compute, call each other, hand work over,
+// collect garbage and so on. It records the events of the VM probes, and the truth.
 type sim struct {
 	simOptions
 	rnd    *rand.Rand
@@ -26,34 +25,35 @@ type sim struct {
 	serial int32
 
 	events []bpf.Event
-	taken  map[taking]simMessage // of watched processes: what was taken
+	taken  map[taking]simMessage // receipts of watched processes
 	spans  []simSpan
 	truth  map[trace.PID][]simState
 	waits  map[trace.PID][]simWait
 }
 
-// A simWait is a time in which a process waited, and whether its timer ended that wait.
+// A simWait is an interval in which a process waited. It records whether the timer ended the wait.
 type simWait struct {
 	interval
 	timer bool
 }
 
-// A simOptions says what a sim has.
+// A simOptions configures a sim.
 type simOptions struct {
 	servers, clients int
 	schedulers       int
 	spans            int  // of each client
-	watchAll         bool // from the beginning; else while a span is open
-	instant          bool // a message is there when it is sent
+	watchAll         bool // from the beginning; otherwise while a span is open
+	instant          bool // a message arrives at its send
 	tokens           bool
-	oneSize          bool // all messages are alike
-	inOrder          bool // a message is there before its sender does the next thing, also where the clock has run ahead of both
-	timeouts         bool // some calls are given up: their aliases are none any more
-	stalls           bool // processes are held up while they send or fetch messages
-	origins          bool // the VM tells where messages that are taken come from
+	noSerials        bool // the serials of answers to aliases are unknown at the send
+	oneSize          bool // all messages are equal
+	inOrder          bool // a message arrives before its sender's next action, even if the clock has run ahead of both
+	timeouts         bool // some calls are given up: their aliases become inactive
+	stalls           bool // processes are delayed while they send or fetch messages
+	origins          bool // the VM reports the senders of taken messages
 }
 
-// A taking is when which process took a message.
+// A taking records the process and the time of a receipt.
 type taking struct {
 	pid trace.PID
 	at  int64
@@ -66,7 +66,7 @@ type simSpan struct {
 	handed     bool
 }
 
-// A simState is that a process came into a state.
+// A simState records that a process entered a state.
 type simState struct {
 	at    int64
 	state state
@@ -74,7 +74,7 @@ type simState struct {
 
 type simMessage struct {
 	from  trace.PID
-	seen  bool // that it was sent
+	seen  bool // time of its send
 	at    int64
 	size  uint32
 	token token
@@ -82,7 +82,7 @@ type simMessage struct {
 
 	ref   int    // of a call, or the answer to it
 	reply bool   // it is the answer
-	span  uint64 // that is handed over
+	span  uint64 // handed over
 }
 
 type simProc struct {
@@ -94,26 +94,26 @@ type simProc struct {
 	ops       []func()
 	outer     []simMessage
 	inner     []simMessage
-	looked    int                   // how many of inner were rejected by this receive
+	looked    int                   // number of messages of inner that this receive has rejected
 	want      func(simMessage) bool // while it waits
 	then      func(simMessage)
 	slept     bool       // the timer has fired
 	timing    bool       // the receive has a timer, which may have fired
-	over      bool       // it goes on because the timer has fired
-	ever      bool       // a variable says that it waits for ever
+	over      bool       // it continues because the timer has fired
+	ever      bool       // it waits forever because of a variable
 	waits     []interval // of this receive
-	woken     interval   // since when it is ready, and when it runs, after the last of them
-	timer     int        // how often it slept
-	busy      int64      // until when it sends a message
-	sending   func()     // has the last message that it sent come, if it has not
+	woken     interval   // times when it became ready and ran, after the last of them
+	timer     int        // number of sleeps
+	busy      int64      // end of its send of a message
+	sending   func()     // completes the arrival of its last message, if that has not come
 	token     token
-	preempted int64        // when it was preempted
+	preempted int64        // time of its preemption
 	calls     int          // ref of the last call
 	gone      map[int]bool // refs of the calls it has given up
 	left      int          // spans
 }
 
-// moments are what is to happen, the first one first.
+// moments are future actions in order of time.
 type moment struct {
 	at    int64
 	order int
@@ -225,7 +225,7 @@ func (s *sim) runnable(p *simProc) {
 	s.schedule()
 }
 
-// schedule runs who is ready, as long as there are schedulers.
+// schedule runs ready processes as long as there are free schedulers.
 func (s *sim) schedule() {
 	for len(s.free) > 0 && len(s.ready) > 0 {
 		p := s.ready[0]
@@ -256,15 +256,14 @@ func (s *sim) out(p *simProc, to state, flags uint8) {
 	s.after(0, s.schedule)
 }
 
-// wokenUntil says that the process, which was woken, waited on until a time, but for what it
-// ran.
+// wokenUntil records that the woken process kept waiting until a time, except while it ran.
 func (p *simProc) wokenUntil(at int64) {
 	if at = min(at, p.woken.to); p.woken.from < at && len(p.waits) > 0 {
 		p.waits = append(p.waits, interval{p.woken.from, at})
 	}
 }
 
-// timers returns what the flags of a process tell of the time of its receive.
+// timers returns the flags of a process about the timeout of its receive.
 func (p *simProc) timers() uint8 {
 	switch {
 	case p.over, p.ever && p.then != nil:
@@ -275,7 +274,7 @@ func (p *simProc) timers() uint8 {
 	return 0
 }
 
-// ended says that a process leaves a receive.
+// ended records that a process leaves a receive.
 func (s *sim) left(p *simProc, timer bool) {
 	for _, w := range p.waits {
 		s.waits[p.pid] = append(s.waits[p.pid], simWait{w, timer})
@@ -285,7 +284,7 @@ func (s *sim) left(p *simProc, timer bool) {
 	p.timer++
 }
 
-// step goes on with what a running process has to do.
+// step continues the work of a running process.
 func (s *sim) step(p *simProc) {
 	if p.busy > s.now {
 		s.after(p.busy-s.now, func() { s.step(p) })
@@ -299,7 +298,7 @@ func (s *sim) step(p *simProc) {
 		return
 	}
 	if len(p.ops) == 0 {
-		s.out(p, waits, 0) // for ever
+		s.out(p, waits, 0) // forever
 		return
 	}
 	if len(s.ready) > 0 && s.rnd.IntN(10) == 0 {
@@ -313,14 +312,14 @@ func (s *sim) step(p *simProc) {
 	op()
 }
 
-// first puts something before what a process has to do.
+// first inserts an action before the work of a process.
 func (p *simProc) first(ops ...func()) { p.ops = append(ops, p.ops...) }
 
 func (s *sim) compute(p *simProc, longest int64) func() {
 	return func() { s.after(1+s.rnd.Int64N(longest), func() { s.step(p) }) }
 }
 
-// something is what a process does by itself.
+// something returns an action of a process on its own.
 func (s *sim) something(p *simProc) func() {
 	switch s.rnd.IntN(12) {
 	case 0:
@@ -369,14 +368,14 @@ func (s *sim) wait(p *simProc) {
 	})
 }
 
-// sleep waits in a receive that wants no message.
+// sleep waits in a receive that accepts no message.
 func (s *sim) sleep(p *simProc) {
 	s.wake(p, 1+s.rnd.Int64N(30_000))
 	p.calls = 0
 	s.take(p, func(simMessage) bool { return false }, func(simMessage) {})
 }
 
-// wake has the next receive time out.
+// wake makes the next receive time out.
 func (s *sim) wake(p *simProc, after int64) {
 	p.timer++
 	n := p.timer
@@ -391,7 +390,7 @@ func (s *sim) wake(p *simProc, after int64) {
 	})
 }
 
-// take takes the first message that is wanted.
+// take takes the first wanted message.
 func (s *sim) take(p *simProc, want func(simMessage) bool, then func(simMessage)) {
 	p.want, p.then, p.looked, p.waits = want, then, 0, nil
 	p.ever = !p.timing && s.rnd.IntN(4) == 0
@@ -435,7 +434,7 @@ func (s *sim) receive(p *simProc) {
 		tell()
 	}
 	if p.slept {
-		s.out(p, ready, bpf.StateActive) // and it goes on because of that
+		s.out(p, ready, bpf.StateActive) // and the process continues because of that
 		s.ready = append(s.ready, p)
 		return
 	}
@@ -468,7 +467,7 @@ func messageEvent(kind bpf.EventKind, m simMessage, inner int) bpf.Event {
 	}
 }
 
-// stall returns for how long a process is held up now.
+// stall returns the present delay of a process.
 func (s *sim) stall() int64 {
 	if s.stalls && s.rnd.IntN(10) == 0 {
 		return s.rnd.Int64N(30_000)
@@ -476,7 +475,7 @@ func (s *sim) stall() int64 {
 	return 0
 }
 
-// send sends a message: it is there before the process does anything else.
+// send sends a message, which arrives before the process's next action.
 func (s *sim) send(p, q *simProc, m simMessage) {
 	if s.oneSize {
 		m.size = 3
@@ -491,7 +490,10 @@ func (s *sim) send(p, q *simProc, m simMessage) {
 	e := messageEvent(bpf.EventSend, m, 0)
 	e.Other, e.Alias = uint64(q.pid), m.alias
 	if m.alias {
-		e.Size, e.Cur = 0, 0
+		e.Size = 0
+		if s.noSerials {
+			e.Prev, e.Cur = 0, 0
+		}
 	}
 	s.emit(p, e)
 	m.from, m.at, m.seen = p.pid, s.now, p.watched || q.watched
@@ -520,7 +522,7 @@ func (s *sim) send(p, q *simProc, m simMessage) {
 	s.after(d, p.sending)
 }
 
-// live is what a client does: spans, one after the other.
+// live is the behaviour of a client: spans, one after the other.
 func (s *sim) live(p *simProc) {
 	if p.left == 0 {
 		return
@@ -577,7 +579,7 @@ func (s *sim) call(p *simProc, server int) {
 	s.after(s.rnd.Int64N(400), func() { s.step(p) })
 }
 
-// serve is what a server does: what comes, one after the other.
+// serve is the behaviour of a server: requests, one after the other.
 func (s *sim) serve(p *simProc) {
 	s.take(p, func(simMessage) bool { return true }, func(m simMessage) {
 		ops := []func(){s.something(p)}
@@ -592,7 +594,7 @@ func (s *sim) serve(p *simProc) {
 	})
 }
 
-// finish answers, or passes on or ends what was handed over.
+// finish answers a request, or passes on or ends one that was handed over.
 func (s *sim) finish(p *simProc, m simMessage) {
 	switch {
 	case m.span != 0 && int(p.pid) < s.servers && s.rnd.IntN(2) == 0:
@@ -609,7 +611,7 @@ func (s *sim) finish(p *simProc, m simMessage) {
 	}
 }
 
-// ended ends a span and returns when. Without open ones nobody is watched.
+// ended ends a span and returns the time. Without open spans no process is watched.
 func (s *sim) ended(p *simProc, id uint64) int64 {
 	s.emit(p, bpf.Event{Kind: bpf.EventSpanEnd, ID: id})
 	end := s.now

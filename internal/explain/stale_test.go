@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A message that a server never takes is not taken for the one that it takes: where the
-// VM's memory tells which one it is, that one; otherwise nothing is claimed.
+// A message that a server never takes is not confused with the one that it takes. If the VM's
+// memory shows which message it takes, that one is used; otherwise nothing is claimed.
 func TestStaleMessage(t *testing.T) {
 	const events = `
 		0 watch 1

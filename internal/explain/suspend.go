@@ -9,37 +9,45 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// A suspender is what suspends a process.
+// A suspender is the kind of cause of a suspension.
 type suspender uint8
 
 const (
-	bySomething suspender = iota // it is not known
+	bySomething suspender = iota // unknown
 	byPort
 	byVM
 	byProcess
 )
 
-// A suspension says why a process is suspended.
+// A suspension is the cause of a process's suspension.
 type suspension struct {
 	by     suspender
-	detail string    // the port, or what the VM does
-	who    trace.PID // of byProcess, 0 where it is not known
+	detail string    // the port, or the activity of the VM
+	who    trace.PID // for byProcess; 0 if unknown
 }
 
-// A hold is that a process asked the VM to suspend another one.
+// A hold records that a process asked the VM to suspend another one.
 type hold struct {
 	by       trace.PID
-	released int64 // when it asked the VM to resume it, 0: not yet
+	released int64 // time when it asked the VM to resume it; 0: not yet
 }
 
-// What is guessed of suspensions.
+// A release records that a process asked the VM to end its last suspension of another one. The VM
+// does so later, when a scheduler turns to the suspended process.
+type release struct {
+	by   trace.PID
+	at   int64
+	rest suspension // the other suspensions at that time
+}
+
+// Reasons for guesses about suspensions.
 const (
 	guessHold   = "inferred: another process suspended it, and no event confirms that"
 	guessResume = "inferred: beamscope did not see when it was resumed"
 )
 
-// suspenders are the functions of the VM that suspend the process that runs, and why. A
-// function that is not here is named as it is.
+// suspenders has the functions of the VM that suspend the running process, with the cause, in OTP
+// 25, 27 and 29. Other functions are shown by their names.
 var suspenders = map[string]suspension{
 	"finish_loading_1":                                  {by: byVM, detail: "code"},
 	"finish_after_on_load_2":                            {by: byVM, detail: "code"},
@@ -48,8 +56,15 @@ var suspenders = map[string]suspension{
 	"erts_literal_area_collector_release_area_switch_0": {by: byVM, detail: "code"},
 	"erts_suspend_process_on_pending_purge_lambda":      {by: byVM, detail: "code"},
 	"erts_try_seize_code_write_permission":              {by: byVM, detail: "code"},
+	"erts_try_seize_code_load_permission":               {by: byVM, detail: "code"},
+	"erts_try_seize_code_stage_permission":              {by: byVM, detail: "code"},
+	"erts_try_seize_code_mod_permission":                {by: byVM, detail: "code"},
 	"erts_internal_trace_pattern_3":                     {by: byVM, detail: "tracing"},
+	"trace_pattern":                                     {by: byVM, detail: "tracing"},
+	"trace_info":                                        {by: byVM, detail: "tracing"},
+	"erts_internal_trace_session_destroy_1":             {by: byVM, detail: "tracing"},
 	"persistent_term_put_2":                             {by: byVM, detail: "persistent terms"},
+	"put_common":                                        {by: byVM, detail: "persistent terms"},
 	"persistent_term_erase_1":                           {by: byVM, detail: "persistent terms"},
 	"erts_internal_erase_persistent_terms_0":            {by: byVM, detail: "persistent terms"},
 	"try_seize_update_permission":                       {by: byVM, detail: "persistent terms"},
@@ -63,7 +78,7 @@ var suspenders = map[string]suspension{
 	"handle_suspend":                                    {by: byProcess},
 }
 
-// whySuspended returns what an event that suspends a process tells of the cause.
+// whySuspended returns the cause of a suspension according to its event.
 func whySuspended(e *bpf.Event) suspension {
 	if e.Port {
 		s := suspension{by: byPort}
@@ -72,7 +87,7 @@ func whySuspended(e *bpf.Event) suspension {
 		}
 		return s
 	}
-	name, _, _ := strings.Cut(e.Text, ".") // the compiler's suffixes, such as .cold
+	name, _, _ := strings.Cut(e.Text, ".") // suffixes of the compiler, such as .cold
 	if s, known := suspenders[name]; known {
 		return s
 	}
@@ -82,20 +97,21 @@ func whySuspended(e *bpf.Event) suspension {
 	return suspension{by: byVM, detail: name}
 }
 
-// A suspendable is what is known of the suspensions of a process.
+// A suspendable contains the suspensions of a process.
 type suspendable struct {
-	due     *suspension // that takes effect when it stops to run
-	why     *suspension // that holds until it is resumed
+	due     *suspension // takes effect when it stops running
+	why     *suspension // holds until it is resumed
 	hold    hold
-	holders []trace.PID // those that asked for it and not yet for the end of it, once for each time
-	before  change      // what it goes back to, where it is suspended
-	resumed int64       // when it was resumed while it ran, 0: it was not
-	silent  int64       // since when it is watched, if it was given to a scheduler and nothing else was seen of it; 0: not so
+	holders []trace.PID // processes that have suspended it and not yet asked to resume it, once for each suspension
+	left    []release   // the last one of each process since it was suspended
+	before  change      // state to return to, if it is suspended
+	resumed int64       // time when it was resumed while it ran; 0: it was not
+	silent  int64       // beginning of its watch, if its only event so far is that it was given to a scheduler; otherwise 0
 }
 
-// suspends takes into account that the process is about to be suspended. If it runs, it
-// goes on until it stops. If not, a scheduler does that on its behalf, and no event tells
-// that it begins or stops to run.
+// suspends records that the process is about to be suspended. If it runs, it continues until it
+// stops. Otherwise a scheduler suspends it on its behalf, and no event reports that it begins or
+// stops running.
 func (p *process) suspends(e *bpf.Event) {
 	p.refute()
 	why := whySuspended(e)
@@ -111,8 +127,7 @@ func (p *process) suspends(e *bpf.Event) {
 	}
 }
 
-// suspend comes into the state of a suspension, from which the process goes back to another
-// one.
+// suspend enters the state of a suspension. The process returns to another state afterwards.
 func (p *process) suspend(c, before change) {
 	if before.state != suspended {
 		p.before = before
@@ -122,8 +137,8 @@ func (p *process) suspend(c, before change) {
 	p.set(c)
 }
 
-// stopsSuspended takes into account that the process has stopped to run, and is suspended;
-// what it goes back to is waiting, or waiting to run.
+// stopsSuspended records that the process has stopped running and is suspended. Afterwards it
+// returns to waiting or to being ready.
 func (p *process) stopsSuspended(at int64, before state) {
 	c := change{at: at}
 	switch {
@@ -142,29 +157,28 @@ func (p *process) stopsSuspended(at int64, before state) {
 	}
 }
 
-// canGoOn takes into account that the process, which is suspended, could go on if it were
-// not.
+// canGoOn records that the suspended process would be ready if it were resumed.
 func (p *process) canGoOn(at int64) {
 	if p.before.state == waits {
 		p.before = change{at: at, state: ready}
 	}
 }
 
-// goBack goes back to what the process did before it was suspended. If a message has come
-// meanwhile it is ready.
+// goBack returns to the state before the suspension. If a message has come meanwhile, the process
+// is ready.
 func (p *process) goBack(at int64) {
 	c := p.before
 	c.at = max(at, c.at)
-	p.why, p.hold, p.holders = nil, hold{}, nil
+	p.why, p.hold, p.holders, p.left = nil, hold{}, nil, nil
 	p.set(c)
 	if c.state == waits {
-		p.glances = append(p.glances, p.current().at) // it goes on to wait for the same
+		p.glances = append(p.glances, p.current().at) // it is still in the same wait
 	}
 }
 
-// holds takes into account that a process asked the VM to suspend this one. If it does not
-// run, that is done at once as a rule, and shows when it is resumed. Otherwise, or where it
-// is busy with signals, an event tells later that it is suspended.
+// holds records that a process asked the VM to suspend this one. If this process does not run, the
+// VM usually suspends it at once, which becomes visible when it is resumed. If it runs or is busy
+// with signals, a later event reports the suspension.
 func (p *process) holds(e *bpf.Event) {
 	p.hold = hold{by: trace.PID(e.Other)}
 	p.holders = append(p.holders, p.hold.by)
@@ -173,7 +187,7 @@ func (p *process) holds(e *bpf.Event) {
 	}
 }
 
-// refute says that a process that was asked to be suspended was not, at once.
+// refute records that the process was not suspended at once, although that was requested.
 func (p *process) refute() {
 	n := len(p.changes)
 	if n == 0 || p.changes[n-1].guess != guessHold {
@@ -186,15 +200,21 @@ func (p *process) refute() {
 	}
 }
 
-// releases takes into account that a process asked the VM to resume this one.
+// releases records that a process asked the VM to resume this one.
 func (p *process) releases(e *bpf.Event) {
-	p.hold = hold{by: trace.PID(e.Other), released: e.Time}
-	if i := slices.Index(p.holders, p.hold.by); i >= 0 {
+	by := trace.PID(e.Other)
+	p.hold = hold{by: by, released: e.Time}
+	if i := slices.Index(p.holders, by); i >= 0 {
 		p.holders = slices.Delete(p.holders, i, i+1)
 	}
+	if slices.Contains(p.holders, by) {
+		return // it has suspended it several times
+	}
+	p.left = slices.DeleteFunc(p.left, func(r release) bool { return r.by == by })
+	p.left = append(p.left, release{by, e.Time, p.rest()})
 }
 
-// rest returns what the process is suspended for when one of several suspensions is over.
+// rest returns the remaining suspension when one of several suspensions is over.
 func (p *process) rest() suspension {
 	if len(p.holders) == 0 {
 		return suspension{}
@@ -206,8 +226,8 @@ func (p *process) rest() suspension {
 	return s
 }
 
-// resumes takes into account that the process is resumed. Where another process asked for
-// that, it could go on since, but for a scheduler to tell it.
+// resumes records that the process is resumed. If another process asked for that, the process has
+// been ready since then, and only waited for a scheduler to resume it.
 func (p *process) resumes(e *bpf.Event) {
 	now := p.current()
 	switch {
@@ -230,8 +250,8 @@ func (p *process) resumes(e *bpf.Event) {
 		return
 	}
 	p.changes[len(p.changes)-1].guess = ""
-	if e.Other > 1 { // the rest of several suspensions
-		p.suspend(change{at: e.Time, why: p.rest()}, now)
+	if e.Other > 1 { // the remaining suspension
+		p.suspend(p.goesOn(e, now), now)
 		return
 	}
 	at := e.Time
@@ -241,8 +261,19 @@ func (p *process) resumes(e *bpf.Event) {
 	p.goBack(at)
 }
 
-// suspendedBefore takes into account that the process was suspended when it began to be
-// watched, and all the time since.
+// goesOn returns the suspension that continues when one of several is over. It begins when the
+// process whose suspension is over asked for its end.
+func (p *process) goesOn(e *bpf.Event, now change) change {
+	for _, r := range p.left {
+		if now.held() && r.by == now.why.who && r.at > now.at {
+			return change{at: r.at, why: r.rest}
+		}
+	}
+	return change{at: e.Time, why: p.rest()}
+}
+
+// suspendedBefore records that the process was suspended when its watch began, and has been
+// suspended since.
 func (p *process) suspendedBefore(e *bpf.Event) {
 	c := change{at: p.current().at}
 	if p.hold.by != 0 {
@@ -258,8 +289,7 @@ func (p *process) suspendedBefore(e *bpf.Event) {
 	p.unsaid = false
 }
 
-// runsSuspended takes into account that the process begins to run, though it was not seen to
-// be resumed.
+// runsSuspended records that the process begins to run although its resumption was not seen.
 func (p *process) runsSuspended() {
 	p.refute()
 	if n := len(p.changes); n > 0 && p.changes[n-1].state == suspended && p.changes[n-1].guess == "" {
@@ -267,7 +297,7 @@ func (p *process) runsSuspended() {
 	}
 }
 
-// tell says of a span what the process was suspended for.
+// tell adds the cause of the suspension to a span.
 func (s suspension) tell(n *node) {
 	n.Detail = s.detail
 	switch s.by {
@@ -282,10 +312,10 @@ func (s suspension) tell(n *node) {
 	}
 }
 
-// reasonSuspended is why a suspension is not explained.
+// reasonSuspended is the reason why a suspension is unexplained.
 const reasonSuspended = "suspended; no event tells why"
 
-// held reports whether the process is suspended by another one: it is not busy.
+// held reports whether the process is suspended by another one, and thus not busy.
 func (c change) held() bool { return c.state == suspended && c.why.by == byProcess }
 
 // held reports whether a process is suspended by another one at a time.
@@ -294,8 +324,8 @@ func (w *walk) held(p *process, at int64) bool {
 	return i > 0 && p.changes[i-1].held()
 }
 
-// suspendedUntil returns until when a process is suspended that is from a time on, and the
-// time itself where it is not: what comes meanwhile ends its wait.
+// suspendedUntil returns the end of a suspension that begins at a time, or that time if the process
+// is not suspended then. Anything that arrives meanwhile ends its wait.
 func (p *process) suspendedUntil(at int64) int64 {
 	for i := after(p.changes, at, changedAt); i < len(p.changes) && p.changes[i].at == at && p.changes[i].state == suspended; i++ {
 		if i+1 == len(p.changes) {

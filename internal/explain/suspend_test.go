@@ -2,8 +2,8 @@ package explain
 
 import "testing"
 
-// What a process is suspended for is told, and by whom; and when it can go on it waits to
-// run.
+// Explanations give the cause of a suspension and the suspending process. After its end the process
+// waits to run.
 func TestSuspensions(t *testing.T) {
 	for _, s := range []scenario{{
 		name: "busy port", events: `
@@ -231,8 +231,50 @@ func TestSuspensions(t *testing.T) {
 		start: 10, end: 90, want: `
 			10-20 running 1
 			20-30 ready 1
-			30-51 suspended 1 by 2
-			51-80 suspended 1 by 3
+			30-50 suspended 1 by 2
+			50-80 suspended 1 by 3
+			80-85 ready 1
+			85-90 running 1`,
+	}, {
+		name: "by two processes, and the VM resumes it late", events: `
+			0 watch 1
+			10 start 1 7
+			20 out 1 ready
+			30 hold 1>2
+			40 hold 1>3
+			50 release 1>2
+			60 release 1>3
+			70 resume 1 2
+			72 resume 1 1
+			85 in 1
+			90 end 1 7`,
+		start: 10, end: 90, want: `
+			10-20 running 1
+			20-30 ready 1
+			30-50 suspended 1 by 2
+			50-60 suspended 1 by 3
+			60-85 ready 1
+			85-90 running 1`,
+	}, {
+		name: "twice by one process, and once by another one", events: `
+			0 watch 1
+			10 start 1 7
+			20 out 1 ready
+			30 hold 1>2
+			35 hold 1>2
+			40 hold 1>3
+			50 release 1>2
+			60 release 1>2
+			65 resume 1 2
+			80 release 1>3
+			81 resume 1 1
+			85 in 1
+			90 end 1 7`,
+		start: 10, end: 90, want: `
+			10-20 running 1
+			20-30 ready 1
+			30-60 suspended 1 by 2
+			60-80 suspended 1 by 3
 			80-85 ready 1
 			85-90 running 1`,
 	}, {

@@ -7,12 +7,12 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// A segment is a part of the time of a process, in one state.
+// A segment is an interval in which a process is in one state.
 type segment struct {
 	interval
 	change       // the state
-	until  int64 // the end of the state, which may be after the segment; forever if there is none yet
-	pause  pause // why it could not go on in that state, of no kind where it could
+	until  int64 // end of the state, which may be after the segment; forever if it has not ended
+	pause  pause // why it could not continue in that state; no kind if it could
 }
 
 // segments returns the segments of a process in [from, to), in the order of time.
@@ -49,8 +49,8 @@ func (w *walk) segments(p *process, from, to int64) iter.Seq[segment] {
 	}
 }
 
-// known returns what is known of a state. Where it is not seen when processes begin and stop to
-// run, only what has events of its own is.
+// known returns the known part of a state. If no events show when processes begin and stop running,
+// only states with events of their own are known.
 func (w *walk) known(c change) change {
 	if w.unscheduled != "" {
 		switch c.state {
@@ -64,8 +64,8 @@ func (w *walk) known(c change) change {
 	return c
 }
 
-// lapsed yields a segment without the times in it when the process was not watched. One
-// that has exited has, whether it is watched or not.
+// lapsed yields a segment without the intervals in which the process was not watched. An exited
+// process stays exited, whether it is watched or not.
 func (w *walk) lapsed(p *process, s segment, yield func(segment) bool) bool {
 	if s.state == exited {
 		return yield(s)
@@ -83,8 +83,8 @@ func (w *walk) lapsed(p *process, s segment, yield func(segment) bool) bool {
 	return s.from >= s.to || w.vm.cutOut(s, yield)
 }
 
-// lapses returns those of a process that reach into [from, to), in their order, also the
-// one that was not seen, where nothing tells that it is still watched.
+// lapses returns the lapses of a process that overlap [from, to), in order. They include an unseen
+// lapse at the end if nothing shows that the process is still watched.
 func (w *walk) lapses(p *process, from, to int64) iter.Seq[lapse] {
 	return func(yield func(lapse) bool) {
 		for _, l := range p.lapses[after(p.lapses, from+1, seenAt):] {
@@ -102,9 +102,8 @@ func (w *walk) lapses(p *process, from, to int64) iter.Seq[lapse] {
 	}
 }
 
-// holds reports whether a process is watched until the end of the instance, unless it is
-// seen before that it is not: it started that, or one that is watched sent it something
-// meanwhile.
+// holds reports whether a process is watched until the end of the instance unless a lapse is seen
+// before: it started the instance, or a watched process sent it a message meanwhile.
 func (w *walk) holds(p *process) bool {
 	if p == w.owner {
 		return true
@@ -122,8 +121,8 @@ func (w *walk) holds(p *process) bool {
 
 func changedAt(c change) int64 { return c.at }
 
-// cutOut yields a segment, and apart from it the times in it when its thread did not run,
-// or the VM was stopped.
+// cutOut divides a segment: it separates the intervals in which its thread did not run or the VM
+// was stopped.
 func (v *vm) cutOut(s segment, yield func(segment) bool) bool {
 	rest := s
 	for _, p := range v.absences.of(s) {
@@ -154,12 +153,12 @@ func (w *walk) state(p *process, at int64) state {
 	return s
 }
 
-// minNeighbour is the part of the time a process was ready, as its inverse, that
-// another one must have run on the same scheduler to be named.
+// minNeighbour is the inverse of the least share of a process's ready time that another one must
+// have run on the same scheduler to be named.
 const minNeighbour = 5
 
-// beside returns the process that ran for the longest part of the time that p was
-// ready, all turns together, 0 if none ran for long.
+// beside returns the process that ran for the largest part of the time in which p was ready, in all
+// turns together, or 0 if none ran for long.
 func (p *process) beside(s segment) trace.PID {
 	type turns struct {
 		pid       trace.PID
@@ -177,7 +176,7 @@ func (p *process) beside(s segment) trace.PID {
 			at, all = len(all), append(all, turns{pid: n.pid, end: from})
 		}
 		t := &all[at]
-		t.took += n.overlap(t.end, to) // a turn is told again where it went on
+		t.took += n.overlap(t.end, to) // a turn is reported again if it continued
 		t.end = max(t.end, n.to)
 	}
 	var pid trace.PID

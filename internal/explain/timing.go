@@ -6,22 +6,21 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 )
 
-// A timing is what is known of the times of a process's receives. All slices are in the order
-// of time.
+// A timing has data about the timeouts of a process's receives. All slices are in order of time.
 type timing struct {
-	told  bool // the VM told how the process stopped to run
-	timer bool // it stopped in a receive with a time that was not over
+	told  bool // the VM reported how the process stopped running
+	timer bool // it stopped in a receive with a timeout that had not expired
 
-	timeouts []int64 // when it went on because the time of a receive was over
-	untold   []int64 // when it went on, and it is not known whether that was why
-	breaks   []int64 // when it did something that nobody does in a receive, though it was in one
+	timeouts []int64 // times when it continued because the timeout of a receive had expired
+	untold   []int64 // times when it continued, possibly for that reason
+	breaks   []int64 // times of actions that are impossible in a receive, although it was in one
 }
 
-// begin begins anew: what it did before is not known.
+// begin begins anew: earlier activity is unknown.
 func (t *timing) begin() { t.told, t.timer = false, false }
 
-// time takes an event of its own into account. A process whose time is over has a flag, and
-// so has one that waits for ever because a variable says so: that has no timer.
+// time processes an own event. A process has a flag if its timeout has expired. A process that
+// waits forever because a variable is infinity also has the flag, but no timer.
 func (p *process) time(e *bpf.Event) {
 	switch {
 	case e.Kind == bpf.EventOut:
@@ -39,7 +38,7 @@ func (p *process) time(e *bpf.Event) {
 	}
 }
 
-// acts reports whether an event tells of what a process does in no receive.
+// acts reports whether an event is an action that is impossible in a receive.
 func acts(e *bpf.Event) bool {
 	switch e.Kind {
 	case bpf.EventSend, bpf.EventSpanStart, bpf.EventSpanEnd, bpf.EventNIFStart, bpf.EventMonitor:
@@ -50,7 +49,8 @@ func acts(e *bpf.Event) bool {
 	return false
 }
 
-// timedOut reports whether the process went on at a time because that of a receive was over.
+// timedOut reports whether the process continued at a time because the timeout of a receive had
+// expired.
 func (t *timing) timedOut(at int64) bool {
 	_, found := slices.BinarySearch(t.timeouts, at)
 	return found
@@ -62,7 +62,7 @@ func (t *timing) forget(before int64) {
 	}
 }
 
-// first returns the first of some times in (from, to), forever if there is none.
+// first returns the first of some times in (from, to), or forever if there is none.
 func first(times []int64, from, to int64) int64 {
 	if i := after(times, from+1, itself); i < len(times) && times[i] < to {
 		return times[i]

@@ -7,7 +7,7 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// Reasons of waits that no other process explains.
+// Reasons for waits that no other process explains.
 const (
 	reasonTimer   = "the time of its receive ran out, as in timer:sleep"
 	reasonTimeout = "the call timed out: no answer came in time"
@@ -17,21 +17,22 @@ const (
 	reasonOpen    = "it could go on; beamscope did not see what woke it"
 
 	reasonWasThere = "not tracked yet: it took a message that was sent before beamscope tracked it"
-	reasonUnseen   = "it waited for a message whose sender was not seen: a timer, a port, another node or the VM"
+	reasonUnseen   = "it waited for a message that beamscope did not see sent, and the VM does not tell who sent it"
+	reasonUnread   = "it waited for a message of a timer, another node or the VM; the name that tells which could not be read"
 	reasonMessage  = "the message of a timer ended the wait"
 	reasonSender   = "its message ended the wait, and beamscope did not see it sent"
 	reasonDown     = "it waited for this process to end"
 	reasonExiting  = "it was exiting: the VM cleans up after a process before it tells of its end, as by deleting its tables"
 )
 
-// What the message of the VM is that a process waits for.
+// Kinds of messages of the VM that a process waits for.
 const (
 	fromVM     = "a message of the VM or of a native function"
 	fromNative = "a message of a native function"
 	fromItself = "a message that the VM sent in the name of the receiver"
 )
 
-// alone explains a segment in which a process waits, and takes no message.
+// alone explains a segment in which a process waits and takes no message.
 func (w *walk) alone(p *process, s segment, k wake, by path) node {
 	mark := max(by.mark, k.mark)
 	switch k.how {
@@ -54,15 +55,15 @@ func (w *walk) alone(p *process, s segment, k wake, by path) node {
 	return unexplained(s.from, s.to, p.pid, mark, reasonOpen)
 }
 
-// A watching is that a process began to monitor another one.
+// A watching records that a process began to monitor another one.
 type watching struct {
 	at int64
 	of trace.PID // 0: of another node
 }
 
-// call returns the message with which a process called another one that has not answered up
-// to a time, nil if it does not seem to wait for an answer: it had begun to monitor that
-// process, and nothing came since, nor did it give up another wait.
+// call returns the message with which a process called another one that has not answered up to a
+// time, or nil if it does not seem to wait for an answer. It waits for one if it began to monitor
+// that process, nothing has come since, and it has not given up another wait.
 func (p *process) call(at int64) *send {
 	since := int64(0)
 	if i := after(p.received, at, receivedAt); i > 0 {
@@ -84,8 +85,7 @@ func (p *process) call(at int64) *send {
 
 func watchingSince(w watching) int64 { return w.at }
 
-// unseen explains a segment in which a process waits for a message that was not seen to be
-// sent.
+// unseen explains a segment in which a process waits for a message whose send was not seen.
 func (w *walk) unseen(p *process, s segment, k wake, by path) node {
 	mark := max(by.mark, k.mark)
 	reason := reasonUnseen
@@ -103,6 +103,7 @@ func (w *walk) unseen(p *process, s segment, k wake, by path) node {
 	case bpf.OriginAtom:
 		switch name := w.log.atom(w.pid, of.of); name {
 		case "":
+			reason = reasonUnread
 		case "clock_service":
 			return because(s, p, trace.Timer, mark, "", reasonMessage)
 		case "system":
@@ -116,15 +117,15 @@ func (w *walk) unseen(p *process, s segment, k wake, by path) node {
 	return unexplained(s.from, s.to, p.pid, mark, reason)
 }
 
-// What a process waits for where the VM tells it that a file descriptor is ready.
+// What a process waits for if the VM sends it a message that a file descriptor is ready.
 const (
 	aSocket   = "a socket"
 	aSelected = "a file descriptor that a native function selected"
 )
 
-// system explains a segment in which a process waits for a message that the VM sent in its own
-// name. The VM sends one so when a file descriptor is ready that a native function has selected.
-// It is known from its first element, unless the native function gave the VM another message.
+// system explains a segment in which a process waits for a message that the VM itself sent. The VM
+// sends such a message when a file descriptor that a native function has selected is ready. Its
+// first element identifies it, unless the native function gave the VM a different message.
 func (w *walk) system(p *process, s segment, of origin, mark trace.Mark) node {
 	if of.tag != 0 {
 		switch w.log.atom(w.pid, uint64(of.tag)) {
@@ -137,15 +138,15 @@ func (w *walk) system(p *process, s segment, of origin, mark trace.Mark) node {
 	return because(s, p, trace.VMWait, mark, fromVM, "")
 }
 
-// because explains a segment in which a process waits by what no other process does.
+// because explains a segment in which a process waits by a cause outside all processes.
 func because(s segment, p *process, kind trace.Kind, mark trace.Mark, detail, reason string) node {
 	n := span(s.from, s.to, kind, p.pid, mark)
 	n.Detail, n.Reason = detail, reason
 	return n
 }
 
-// sender explains a segment in which a process waits for a message of which the VM told from
-// which process it is, and it was not seen when that sent it.
+// sender explains a segment in which a process waits for a message whose sender the VM reported,
+// but whose send was not seen.
 func (w *walk) sender(p *process, s segment, k wake, by path, mark trace.Mark) node {
 	of := k.origin.process()
 	n := w.follow(wish{
@@ -164,9 +165,9 @@ func (w *walk) sender(p *process, s segment, k wake, by path, mark trace.Mark) n
 	return n
 }
 
-// exiting says of a process that had begun to exit, and told of that later, that it was exiting.
-// When it told is not known, as the VM says that the receiver is ready only when a scheduler
-// turns to it.
+// exiting marks the time between the beginning of a process's exit and its message about that as
+// exiting. The time of the message is not known, because the VM reports the receiver as ready only
+// when a scheduler turns to it.
 func (n *node) exiting() {
 	if n.Reason == reasonExited {
 		n.Mark, n.Reason = max(n.Mark, trace.Inferred), reasonExiting
@@ -176,7 +177,7 @@ func (n *node) exiting() {
 	}
 }
 
-// atom returns the text of an atom of a VM, "" where it is not known.
+// atom returns the text of an atom of a VM, or "" if it is unknown.
 func (l *Log) atom(vm int, index uint64) string {
 	if l.Atom == nil {
 		return ""

@@ -9,7 +9,7 @@ import (
 
 const sleeps = ": the time of its receive ran out, as in timer:sleep"
 
-// A wait that a timer ends is no wait for a message that comes meanwhile, and is taken later.
+// A wait that a timer ends is not a wait for a message that comes meanwhile and is taken later.
 func TestTimeout(t *testing.T) {
 	for _, s := range []scenario{{
 		name: "a sleep, and then a message that came meanwhile", events: `
@@ -304,8 +304,8 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// A process that is woken by one message, and takes another one that comes before it waits
-// again, has waited for that.
+// A process that is woken by one message and takes another one, which comes before it blocks again,
+// has waited for the latter.
 func TestOvertaken(t *testing.T) {
 	const before = `
 		0 watch 1
@@ -320,7 +320,7 @@ func TestOvertaken(t *testing.T) {
 		32 receive 2 9 #1
 		80000 send 2>1 4
 		80001 able 1`
-	// It waited until a time, when the message had not been sent or it began to look.
+	// It waited until a time at which the message had not been sent or the scan began.
 	explained := func(until, taken, rest string) string {
 		return "10-22 running 1\n22-" + until + " waiting 2 inferred by 2>1 " + taken +
 			"\n\t22-30 ready 2 inferred\n\t30-" + until + " running 2 inferred\n" + until + "-" + rest
@@ -366,7 +366,7 @@ func TestOvertaken(t *testing.T) {
 	}
 }
 
-// What wakes a process that no other one was seen to do has a reason of its own.
+// A wake without a seen cause in another process has its own reason.
 func TestWoken(t *testing.T) {
 	const before = `
 		0 watch 1
@@ -387,7 +387,7 @@ func TestWoken(t *testing.T) {
 		{name: "by a native function that sends what looks so", events: after + "atom=3 tag=7", want: "20-80000 vm 1 [a message of a native function]"},
 		{name: "by a native function", events: after + "atom=3", want: "20-80000 vm 1 [a message of a native function]"},
 		{name: "by another node", events: after + "atom=4", want: "20-80000 external 1 [the node other@host]"},
-		{name: "by something else", events: after + "atom=5", want: "20-80000 unexplained 1: " + reasonUnseen},
+		{name: "by something whose name is not known", events: after + "atom=5", want: "20-80000 unexplained 1: " + reasonUnread},
 		{name: "by a port", events: after + "port=6", want: "20-80000 external 1 [#Port<0.6>]"},
 		{name: "by itself", events: after + "from=1", want: "20-80000 vm 1 [a message that the VM sent in the name of the receiver]"},
 		{name: "it is not told", events: after, want: "20-80000 unexplained 1: " + reasonUnseen},
@@ -418,8 +418,8 @@ func TestWoken(t *testing.T) {
 	}
 }
 
-// A late answer comes to an alias that is one no more, and the VM drops it: the process
-// goes on to wait for what does wake it.
+// A late answer comes to an inactive alias, and the VM drops it: the process keeps waiting for the
+// message that wakes it.
 func TestWokenByLateAnswer(t *testing.T) {
 	const before = `
 		0 watch 1
@@ -471,7 +471,7 @@ func TestWokenByLateAnswer(t *testing.T) {
 	}
 }
 
-// Of two messages that may each be the one that was taken, the VM tells from whom it is.
+// If either of two messages may have been taken, the VM reports the sender of the taken one.
 func TestWokenByOneOf(t *testing.T) {
 	scenario{events: `
 		0 watch 1
@@ -497,7 +497,7 @@ func TestWokenByOneOf(t *testing.T) {
 			85-90 running 1`}.run(t)
 }
 
-// A message from another process than the one that is said to have sent it is another one.
+// A message from another process than the reported sender is a different message.
 func TestWokenByAnother(t *testing.T) {
 	scenario{events: `
 		0 watch 1
@@ -532,8 +532,7 @@ func TestWokenByExit(t *testing.T) {
 			81-90 unexplained 1: it had exited`}.run(t)
 }
 
-// A process that was given to a scheduler, and did not yet run, may have been woken by
-// anything.
+// A process that was given to a scheduler and has not run yet may have any cause for its wake.
 func TestWokenOpen(t *testing.T) {
 	scenario{events: `
 		0 watch 1
@@ -546,7 +545,7 @@ func TestWokenOpen(t *testing.T) {
 			80-90 ready 1 inferred`}.run(t)
 }
 
-// The VM may collect the garbage of a process while that waits: it waits on, unless something
+// The VM may collect the garbage of a waiting process, which then keeps waiting unless something
 // has come meanwhile.
 func TestCollectedWhileItWaits(t *testing.T) {
 	const before = `
@@ -581,7 +580,7 @@ func TestCollectedWhileItWaits(t *testing.T) {
 			80-90 running 1`}.run(t)
 }
 
-// Whoever wakes a process may say so just before the process stops to run.
+// The report of a wake may come just before the process stops running.
 func TestReadyBeforeItWaits(t *testing.T) {
 	scenario{events: `
 		0 watch 1

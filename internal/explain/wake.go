@@ -14,33 +14,33 @@ const (
 	byMessage cause = iota
 	byOneOf         // messages
 	byUnseen        // message
-	byTimer         // the time of the receive was over
+	byTimer         // the timeout of the receive expired
 	byExit          // an exit signal has ended the process
-	bySignal        // something else: no message was taken
-	byUntold        // by its timer or a signal: no message was taken
-	byOpen          // it can go on, and has not yet done anything that shows by what
+	bySignal        // another cause; no message was taken
+	byUntold        // its timer or a signal; no message was taken
+	byOpen          // it is ready, and no action shows the cause yet
 	notYet
 )
 
-// A wake is how a wait ended.
+// A wake describes the end of a wait.
 type wake struct {
 	how    cause
-	send   *send       // of byMessage
-	mark   trace.Mark  // how that is known
-	among  []trace.PID // senders, of byOneOf
-	origin origin      // of byUnseen and byOneOf
-	taken  int64       // when the message was, of byUnseen and byOneOf
+	send   *send       // for byMessage
+	mark   trace.Mark  // certainty of the message
+	among  []trace.PID // possible senders, for byOneOf
+	origin origin      // for byUnseen and byOneOf
+	taken  int64       // time of the message, for byUnseen and byOneOf
 	early  bool        // the message was sent before the process was tracked
 }
 
-// An episode is a time in which a process waits for one message, though it may look at
-// others in between. To what it came has to be found out only once.
+// An episode is an interval in which a process waits for one message, although it may examine
+// others in between. Its result is determined only once.
 type episode struct {
 	interval
 	wake wake
 }
 
-// wakeOf returns how a wait of a process ended.
+// wakeOf returns the end of a wait of a process.
 func (w *walk) wakeOf(p *process, s segment) wake {
 	if e, ok := w.episodes[p]; ok && e.from <= s.at && s.at < e.to {
 		return e.wake
@@ -50,10 +50,10 @@ func (w *walk) wakeOf(p *process, s segment) wake {
 	return e.wake
 }
 
-// inWait returns until when a process waits in a segment, and how certain it is that it does
-// not in the rest. Whatever wakes a process that waits, it looks at the messages that have
-// come, and waits on if it wants none of them. That look belongs to the wait, and so does the
-// time until a scheduler and a processor are free for it.
+// inWait returns the time until which a process waits in a segment, and the certainty that it does
+// not wait in the rest. A process that wakes, scans its mailbox and blocks again is still in the
+// same wait. The scan belongs to the wait, and so does the time until a scheduler and a processor
+// are free for it.
 func (w *walk) inWait(p *process, s segment) (until int64, rest trace.Mark) {
 	switch {
 	case s.state == waits && s.pause.kind == trace.Root:
@@ -86,8 +86,8 @@ func (w *walk) inWait(p *process, s segment) (until int64, rest trace.Mark) {
 	return w.readyAfter(p, e, i, last, s)
 }
 
-// looks reports whether the segment may be one in which a process that waits is about to look
-// at what has come, or does so and has no processor.
+// looks reports whether the segment may be one in which a waiting process is about to scan its
+// mailbox, or is scanning it without a processor.
 func (s segment) looks() bool {
 	switch s.pause.kind {
 	case trace.Root:
@@ -98,17 +98,24 @@ func (s segment) looks() bool {
 	return false
 }
 
-// readyAfter is inWait for a segment of the change i, in which the process is ready behind
-// an episode; last is when its last wait began.
+// many is the assumed maximum number of messages that a process has fetched, if the VM does not
+// report fetches.
+const many = 2
+
+// readyAfter is inWait for a segment of the change i, in which the process is ready after an
+// episode. last is the beginning of its last wait.
 func (w *walk) readyAfter(p *process, e episode, i int, last int64, s segment) (until int64, rest trace.Mark) {
 	c := p.changes[i]
 	if c.by != nil && c.by.alias && e.wake.how != byOneOf && (e.wake.how != byMessage || e.wake.send != c.by) {
-		// The alias was one no more, and the process went on to wait.
+		// The alias was no longer active, and the process stayed in its wait.
 		e.wake.mark = trace.Inferred
 		w.episodes[p] = e
 		return s.to, trace.Inferred
 	}
 	fetched := after(p.fetched, e.to, itself) - after(p.fetched, last, itself)
+	if p.box.direct {
+		fetched = many
+	}
 	switch k := e.wake; k.how {
 	case byTimer, byOpen, notYet:
 		if i+1 < len(p.changes) && p.changes[i+1].over {
@@ -123,7 +130,7 @@ func (w *walk) readyAfter(p *process, e episode, i int, last int64, s segment) (
 			mark = k.mark
 		}
 		if c.told != 0 && k.send.at <= c.told {
-			// It may be what made the process ready.
+			// It may have made the process ready.
 			if fetched > 1 && at > c.told {
 				mark = max(mark, trace.Inferred)
 			}
@@ -139,8 +146,8 @@ func (w *walk) readyAfter(p *process, e episode, i int, last int64, s segment) (
 	return s.from, trace.Exact
 }
 
-// episodeAt returns the episode of a process that a change is within by which it becomes
-// ready, or runs, behind a wait; and when that wait began.
+// episodeAt returns the episode of a process that contains a change by which it becomes ready or
+// runs after a wait. It also returns the beginning of that wait.
 func (w *walk) episodeAt(p *process, i int) (e episode, since int64, ok bool) {
 	j := i - 1
 	for j > 0 && p.changes[j].interrupts() {
@@ -160,16 +167,14 @@ func (w *walk) episodeAt(p *process, i int) (e episode, since int64, ok bool) {
 	return e, since, true
 }
 
-// interrupts reports whether a process may be in the state in the midst of a wait, without
-// having run.
+// interrupts reports whether a process may be in the state during a wait without having run.
 func (c change) interrupts() bool {
 	return c.state == ready || c.state == collects || c.state == suspended
 }
 
-// episode finds out what a wait that began at since, and was interrupted at until for the
-// first time, came to. A process leaves a receive with the message that it takes, when the
-// time of the receive is over, or when it is ended by an exit signal. Whatever else wakes it,
-// it looks at the messages that have come, and goes on to wait.
+// episode determines the result of a wait that began at since and was first interrupted at until. A
+// process leaves a receive when it takes a message, when the timeout of the receive expires, or
+// when an exit signal ends it. After any other wake it scans its mailbox and blocks again.
 func (p *process) episode(since, until int64) episode {
 	e := episode{interval: interval{since, p.sure(since)}}
 	var r *receipt
@@ -202,7 +207,7 @@ func (p *process) episode(since, until int64) episode {
 	return e
 }
 
-// wake returns what a wait came to after which the message was taken.
+// wake returns the end of a wait after which the message was taken.
 func (r *receipt) wake() wake {
 	k := wake{origin: r.origin, taken: r.at, early: r.early}
 	switch {
@@ -216,7 +221,7 @@ func (r *receipt) wake() wake {
 	return k
 }
 
-// open returns what a wait came to that has not ended up to a time, as far as is known.
+// open returns the known result of a wait that has not ended up to a time.
 func (p *process) open(last interval, to int64) wake {
 	for i := after(p.changes, last.from+1, changedAt); i < len(p.changes) && p.changes[i].at < to; i++ {
 		switch c := p.changes[i]; c.state {
@@ -240,9 +245,9 @@ func (p *process) open(last interval, to int64) wake {
 	return wake{how: byOpen}
 }
 
-// guess finds out what a wait came to where the VM did not tell how the process left it, by
-// what it did then; e already says what it came to if a later wake was told to be by a timer,
-// or it took the message r.
+// guess derives the result of a wait from the next actions of the process, if the VM did not report
+// how the process left it. e already has the result if a later wake was reported as a timeout, or
+// if the process took the message r.
 func (p *process) guess(e *episode, r *receipt, last interval) {
 	for i := after(p.changes, last.from+1, changedAt); i < len(p.changes) && p.changes[i].at < e.to; i++ {
 		c := p.changes[i]
@@ -274,8 +279,8 @@ func (p *process) guess(e *episode, r *receipt, last interval) {
 	}
 }
 
-// tookLater reports whether a message was taken by another receive than the one that waited
-// last: it was there when that began, or came only when it was over.
+// tookLater reports whether a message was taken by another receive than the one that waited last:
+// it was there when that receive began, or came after it ended.
 func (p *process) tookLater(r *receipt, last interval) bool {
 	if r.since != 0 && r.since < last.from {
 		return true
@@ -284,20 +289,19 @@ func (p *process) tookLater(r *receipt, last interval) bool {
 		return false
 	}
 	if !r.send.alias && (r.send.by() < last.from || p.wokenBefore(r.send, last.from)) {
-		return true // nobody goes on to wait for a message who has not fetched all that is there
+		return true // a process waits again only after it has fetched all messages
 	}
 	ran := p.runsAgain(last)
 	return ran < forever && r.send.at > ran+near && !p.fetchedIn(last.from, r.send.at)
 }
 
-// wokenBefore reports whether a message woke the process, which then went on to wait before a
-// time.
+// wokenBefore reports whether a message woke the process, which then blocked again before a time.
 func (p *process) wokenBefore(s *send, before int64) bool {
 	i := after(p.changes, s.at, changedAt)
 	return i < len(p.changes) && p.changes[i].at < before && p.changes[i].by == s
 }
 
-// runsAgain returns when the process runs again after a wait, forever if it does not.
+// runsAgain returns the time when the process runs again after a wait, or forever if it does not.
 func (p *process) runsAgain(last interval) int64 {
 	for _, c := range p.changes[after(p.changes, last.from+1, changedAt):] {
 		if c.state == running {
@@ -307,7 +311,7 @@ func (p *process) runsAgain(last interval) int64 {
 	return forever
 }
 
-// sure returns until when all is known of what a process does from a time on.
+// sure returns the time until which the activity of a process is completely known from a time on.
 func (p *process) sure(since int64) int64 {
 	until := int64(forever)
 	if i := after(p.lapses, since+1, seenAt); i < len(p.lapses) {
@@ -316,25 +320,30 @@ func (p *process) sure(since int64) int64 {
 	return min(until, first(p.blanks, since, forever))
 }
 
-// fetchedIn reports whether the process fetched a message in [from, to).
+// fetchedIn reports whether the process fetched a message in [from, to), or was sent one if the VM
+// does not report when it fetches them.
 func (p *process) fetchedIn(from, to int64) bool {
+	if p.box.direct {
+		i := after(p.arrived, from, sentAt)
+		return i < len(p.arrived) && p.arrived[i].at < to
+	}
 	return first(p.fetched, from-1, to) < to
 }
 
-// glanced reports whether the process had done nothing when it stopped to run, at a time.
+// glanced reports whether the process stopped running at a time without having been active.
 func (p *process) glanced(at int64) bool {
 	_, found := slices.BinarySearch(p.glances, at)
 	return found
 }
 
-// An origin is where a message comes from, as the VM told when it was taken.
+// An origin is the sender of a message, as reported by the VM at its receipt.
 type origin struct {
 	kind bpf.Origin
 	of   uint64 // as [bpf.Event.Other]
 	tag  uint32 // as [bpf.Event.Tag]
 }
 
-// process returns the process that a message is from, 0 where it is from none of this node.
+// process returns the sending process, or 0 if it is not a process of this node.
 func (o origin) process() trace.PID {
 	if o.kind == bpf.OriginProcess || o.kind == bpf.OriginDown {
 		return trace.PID(o.of)
@@ -342,7 +351,7 @@ func (o origin) process() trace.PID {
 	return 0
 }
 
-// sent reports whether the origin may be that of a message that a process has sent.
+// sent reports whether a process may have sent a message with this origin.
 func (o origin) sent(by trace.PID) bool {
 	return o.kind == bpf.OriginUnknown || o.kind == bpf.OriginProcess && trace.PID(o.of) == by
 }

@@ -2,7 +2,7 @@ package export
 
 import "testing"
 
-// A spreadsheet takes no name for a formula.
+// A spreadsheet never interprets a name as a formula.
 func TestCellIsNoFormula(t *testing.T) {
 	for in, want := range map[string]string{
 		`=cmd|' /C calc'!A0`: `'=cmd|' /C calc'!A0`,

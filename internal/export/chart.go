@@ -12,21 +12,21 @@ import (
 	"github.com/beamscope/beamscope/internal/plot"
 )
 
-// A chart draws a plot between its axes. It has the coordinates of a plot.Axis: 0 at
-// its beginning and 1 at its end; and probabilities.
+// A chart draws a plot between its axes. Its coordinates are positions on a plot.Axis, from 0 to
+// 1, and probabilities.
 type chart struct {
 	plot *Plot
 	axis plot.Axis
 
-	// Set while it draws.
+	// Set while the chart draws.
 	canvas draw.Canvas
 	x, y   func(float64) vg.Length
 }
 
-// beyond is how much more than dMax is shown of it, where what failed is marked.
+// beyond is the length of the axis relative to dMax. The part after dMax shows failures.
 const beyond = 1.1
 
-// axis returns the stretch of delays that is shown.
+// axis returns the shown range of delays.
 func (p *Plot) axis() plot.Axis {
 	a := p.Axis
 	if a.To == 0 {
@@ -43,13 +43,13 @@ func (p *Plot) axis() plot.Axis {
 			a.From = min(a.From, c.Width)
 		}
 	}
-	if a.From == a.To { // one bin, or none
+	if a.From == a.To { // there is at most one bin
 		a.From = max(1, a.To/1000)
 	}
 	return a
 }
 
-// framed returns the axes of a plot of this width, and the chart between them.
+// framed returns the axes of a plot with this width, and the chart between them.
 func framed(p *Plot, width vg.Length) *gonum.Plot {
 	axis := p.axis()
 	unit, name := figures.Unit(axis.To)
@@ -57,7 +57,7 @@ func framed(p *Plot, width vg.Length) *gonum.Plot {
 	g.BackgroundColor = nil
 	g.X.Label.Text, g.Y.Label.Text = "delay ("+name+")", "probability of success"
 	g.X.Min, g.X.Max, g.Y.Min, g.Y.Max = 0, 1, 0, 1.04
-	const room = 48 // for a label
+	const room = 48 // width for a label
 	g.X.Tick.Marker = gonum.ConstantTicks(ticks(axis, unit, max(2, int(width/room))))
 	g.Y.Tick.Marker = gonum.ConstantTicks{{Value: 0, Label: "0"}, {Value: 0.25, Label: "0.25"}, {Value: 0.5, Label: "0.5"}, {Value: 0.75, Label: "0.75"}, {Value: 1, Label: "1"}}
 	for _, a := range []*gonum.Axis{&g.X, &g.Y} {
@@ -74,7 +74,7 @@ func framed(p *Plot, width vg.Length) *gonum.Plot {
 	return g
 }
 
-// ticks returns the ticks of an axis, at most n, with figures in one unit.
+// ticks returns at most n ticks of an axis, with figures in one unit.
 func ticks(a plot.Axis, unit time.Duration, n int) []gonum.Tick {
 	var out []gonum.Tick
 	for _, t := range a.Ticks(n) {
@@ -84,8 +84,8 @@ func ticks(a plot.Axis, unit time.Duration, n int) []gonum.Tick {
 	return out
 }
 
-// Plot implements the plotter of gonum: areas first, then lines from the least to the
-// most important.
+// Plot implements gonum's plotter. It draws areas first, and then lines in ascending order of
+// importance.
 func (c *chart) Plot(canvas draw.Canvas, g *gonum.Plot) {
 	c.canvas = canvas
 	c.x, c.y = g.Transforms(&c.canvas)
@@ -104,8 +104,7 @@ func (c *chart) Plot(canvas draw.Canvas, g *gonum.Plot) {
 	}
 }
 
-// each calls a function for all curves and their strokes, in the order in which they
-// are drawn.
+// each calls a function for all curves and their strokes, in drawing order.
 func (c *chart) each(do func(*plot.Curve, stroke)) {
 	for i := range c.plot.Series {
 		curves := c.plot.curves(&c.plot.Series[i])
@@ -115,7 +114,7 @@ func (c *chart) each(do func(*plot.Curve, stroke)) {
 	}
 }
 
-// gridLines draws a line at each tick but the axes.
+// gridLines draws a line at each tick except the axes.
 func (c *chart) gridLines(g *gonum.Plot) {
 	style := draw.LineStyle{Color: pale(), Width: 0.5}
 	for _, t := range g.X.Tick.Marker.Ticks(0, 1) {
@@ -130,8 +129,8 @@ func (c *chart) gridLines(g *gonum.Plot) {
 	}
 }
 
-// trace returns the line of a function that is known at the edges of bins, within the
-// axis. Between edges it is straight, after the last it stays what it is.
+// trace returns the line of a function that is known at the edges of bins, within the axis. It is
+// straight between edges, and constant after the last one.
 func (c *chart) trace(y []float64, width time.Duration) []vg.Point {
 	at := func(t time.Duration) vg.Point {
 		return vg.Point{X: c.x(c.axis.Position(t)), Y: c.y(between(y, width, t))}
@@ -146,7 +145,7 @@ func (c *chart) trace(y []float64, width time.Duration) []vg.Point {
 	return append(line, at(c.axis.To))
 }
 
-// between returns the value at t of a function that is known at the edges of bins.
+// between interpolates a function that is known at the edges of bins.
 func between(y []float64, width, t time.Duration) float64 {
 	last := len(y) - 1
 	k := int(t / width)
@@ -197,11 +196,11 @@ func (c *chart) requirement(s *plot.Series) {
 	c.canvas.StrokeLines(requiredStyle(), append(line, vg.Point{X: c.x(1), Y: c.y(level)}))
 }
 
-// visible tells whether a delay is on the axis, after its beginning.
+// visible reports whether a delay is on the axis, after its beginning.
 func (c *chart) visible(t time.Duration) bool { return c.axis.From < t && t <= c.axis.To }
 
-// failed marks what failed of a series beside dMax: the distance of the observed
-// curve from 1, with its figure where there is room.
+// failed marks the failures of a series beside dMax: the distance between the observed curve and
+// 1, with a figure if there is room.
 func (c *chart) failed(s *plot.Series, index int) {
 	if !c.marks(s) {
 		return
@@ -221,7 +220,7 @@ func (c *chart) failed(s *plot.Series, index int) {
 	}
 }
 
-// marks tells whether what failed of a series is marked.
+// marks reports whether the failures of a series are marked.
 func (c *chart) marks(s *plot.Series) bool {
 	for _, curve := range c.plot.curves(s) {
 		if curve.Role == plot.Observed {
@@ -231,7 +230,7 @@ func (c *chart) marks(s *plot.Series) bool {
 	return false
 }
 
-// failedStyle is that of the mark of what failed of a series.
+// failedStyle returns the style of the mark for failures.
 func failedStyle(p *Plot, index int) draw.LineStyle {
 	style := strokeOf(p, index, plot.Observed).line
 	style.Width = 1.2

@@ -11,21 +11,21 @@ import (
 	"github.com/beamscope/beamscope/internal/safetext"
 )
 
-// A CSV printer writes pictures as rows of figures, as RFC 4180 has them but for the
-// ends of lines: the header, then one row for each curve and edge of its bins, and
-// for each step of a QTA. Figures are exact: read as a float64, a probability is the
-// one that it was, and a delay to the nanosecond.
+// A CSV printer writes pictures as rows of figures, in the format of RFC 4180 except for the ends
+// of lines: the header, then one row for each curve and edge of its bins, and for each step of a
+// QTA. Figures are exact: a probability reads back as the same float64, and a delay is exact to the
+// nanosecond.
 //
-// A probe of which nothing is known in a window has no rows.
+// A probe without data in a window has no rows.
 type CSV struct {
 	w     *csv.Writer
-	begun bool // the header is written
+	begun bool // the header has been written
 }
 
 // NewCSV returns a printer on w.
 func NewCSV(w io.Writer) *CSV { return &CSV{w: csv.NewWriter(w)} }
 
-// Picture writes the rows of a picture. Errors may be those of earlier rows.
+// Picture writes the rows of a picture. The error may be from earlier rows.
 func (c *CSV) Picture(p Picture) error {
 	for i := range p.Plots {
 		one := &p.Plots[i]
@@ -39,7 +39,7 @@ func (c *CSV) Picture(p Picture) error {
 	return nil
 }
 
-// Close writes what is not written yet.
+// Close writes all remaining data.
 func (c *CSV) Close() error {
 	c.w.Flush()
 	return c.w.Error()
@@ -51,7 +51,7 @@ func (c *CSV) series(p Picture, s *plot.Series, curves []plot.Curve) error {
 	}
 	if !c.begun {
 		c.begun = true
-		if err := c.w.Write([]string{"time", "window", "probe", "vm", "role", "delay_s", "probability", "lower", "upper"}); err != nil {
+		if err := c.w.Write([]string{"time", "window", "outcome", "vm", "role", "delay_s", "probability", "lower", "upper"}); err != nil {
 			return err
 		}
 	}
@@ -83,8 +83,8 @@ func (c *CSV) curve(head []string, curve *plot.Curve) error {
 	return nil
 }
 
-// cell writes a text so that it is one line, and so that a spreadsheet takes it for a
-// text and not for a formula: a quote comes before one that begins like a formula.
+// cell formats a text as one line that a spreadsheet does not interpret as a formula: it puts a
+// quote before a text that begins like a formula.
 func cell(text string) string {
 	text = safetext.Line(text)
 	if strings.HasPrefix(text, "=") || strings.HasPrefix(text, "+") || strings.HasPrefix(text, "-") || strings.HasPrefix(text, "@") {
@@ -93,8 +93,8 @@ func cell(text string) string {
 	return text
 }
 
-// number writes a figure so that it is read as what it was.
+// number formats a figure so that it is read back exactly.
 func number(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
-// seconds writes a delay in seconds, likewise.
+// seconds formats a delay in seconds so that it is read back exactly.
 func seconds(t time.Duration) string { return number(t.Seconds()) }

@@ -12,8 +12,8 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// Curves writes the lines of a frame as Frame does, each with its curves besides,
-// those that are not hidden. The system is the one that the frame was made of.
+// Curves writes the lines of a frame as Frame does, and adds the curves that are not hidden. s is
+// the system of the frame.
 func (j *JSON) Curves(f *scope.Frame, s *scope.System, hidden []plot.Role) error {
 	return j.lines(f, func(l line, p *scope.Probe) any {
 		one := Plot{Hidden: hidden}
@@ -22,18 +22,18 @@ func (j *JSON) Curves(f *scope.Frame, s *scope.System, hidden []plot.Role) error
 	})
 }
 
-// curvesLine is the format of the lines that have curves.
+// curvesLine is the format of lines with curves.
 type curvesLine struct {
 	line
-	Number uint64 `json:"number"` // of the window
+	Number uint64 `json:"number"` // number of the window
 	shape
 }
 
-// shape is what is drawn of a probe.
+// shape contains everything that is drawn for a probe.
 type shape struct {
 	DMax       float64       `json:"dmax_s"`
-	Required   []requiredTo  `json:"required"`    // null where there is no QTA
-	MinSuccess *float64      `json:"min_success"` // likewise
+	Required   []requiredTo  `json:"required"`    // null without a QTA
+	MinSuccess *float64      `json:"min_success"` // null without a QTA
 	Curves     []curvePoints `json:"curves"`
 }
 
@@ -43,8 +43,8 @@ type requiredTo struct {
 	Probability float64 `json:"probability"`
 }
 
-// curvePoints is a curve at the edges of its bins; lower and upper are absent where
-// it is exact there.
+// curvePoints is a curve at the edges of its bins. lower and upper are absent if the curve is
+// exact there.
 type curvePoints struct {
 	Role        string    `json:"role"`
 	Delay       []float64 `json:"delay_s"`
@@ -56,17 +56,17 @@ type curvePoints struct {
 // pictureObject is the format of a picture.
 type pictureObject struct {
 	Time   time.Time      `json:"time"`
-	Number uint64         `json:"number"` // of the window
-	Probes []seriesObject `json:"probes"`
+	Number uint64         `json:"number"` // number of the window
+	Probes []seriesObject `json:"outcomes"`
 }
 
 type seriesObject struct {
-	Probe        string   `json:"probe"`
-	VM           *vm      `json:"vm"` // null where no VM was running
+	Probe        string   `json:"outcome"`
+	VM           *vm      `json:"vm"` // null if no VM was running
 	Instances    uint64   `json:"instances"`
 	Lost         uint64   `json:"lost"`
 	Failed       *float64 `json:"failed"`                 // share that failed or timed out; null without instances
-	Insufficient string   `json:"insufficient,omitempty"` // why there is no verdict
+	Insufficient string   `json:"insufficient,omitempty"` // reason for no verdict
 	shape
 }
 
@@ -109,8 +109,8 @@ func shapeOf(s *plot.Series, curves []plot.Curve) shape {
 	return out
 }
 
-// required returns the steps of the QTA of a series, with what has to succeed at all
-// as the last, at dMax, after which nothing succeeds any more.
+// required returns the steps of the QTA of a series. The last one is the total success required
+// at dMax, because nothing succeeds later.
 func required(s *plot.Series) []dq.Step {
 	if !s.Judged {
 		return nil
@@ -118,7 +118,7 @@ func required(s *plot.Series) []dq.Step {
 	return append(s.Required[:len(s.Required):len(s.Required)], dq.Step{T: s.DMax, P: s.MinSuccess})
 }
 
-// vmOf returns nil for no VM.
+// vmOf returns nil for the zero VM.
 func vmOf(v outcome.VM) *vm {
 	if v == (outcome.VM{}) {
 		return nil

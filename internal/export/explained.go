@@ -9,14 +9,13 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// explained says where the time of the instances of a window went, as far as these are
-// explained.
+// explained describes where the time of the explained instances of a window went.
 type explained struct {
-	N        int         `json:"n"` // instances
+	N        int         `json:"n"` // number of instances
 	Total    int64       `json:"total_ns"`
 	Shares   []timeShare `json:"shares"`          // the largest first; they add up to the total
-	Quiet    int         `json:"quiet_windows"`   // that usual shares are of
-	Shift    *shift      `json:"shift,omitempty"` // absent where nothing has grown
+	Quiet    int         `json:"quiet_windows"`   // number of windows for the usual shares
+	Shift    *shift      `json:"shift,omitempty"` // absent if nothing has grown
 	Sentence string      `json:"sentence"`
 }
 
@@ -24,22 +23,22 @@ type timeShare struct {
 	cause
 	doubt
 	Share float64  `json:"share"`
-	Usual *float64 `json:"usual,omitempty"` // absent where there were no quiet windows
+	Usual *float64 `json:"usual,omitempty"` // absent if there were no quiet windows
 	Time  int64    `json:"duration_ns"`
 }
 
-// cause is what time went to. Process and name are absent of the instances' own process.
+// cause describes where time went. Process and name are absent for the instances' own process.
 type cause struct {
-	Kind    string `json:"kind"` // "other" for all that have no share of their own
+	Kind    string `json:"kind"` // "other" for all causes without their own share
 	Process string `json:"process,omitempty"`
 	Name    string `json:"name,omitempty"`
 	Own     bool   `json:"own"`
 }
 
-// doubt is what is not certain of time; absent of kind "other".
+// doubt is the uncertainty of a share of time. It is absent for kind "other".
 type doubt struct {
-	Mark   string `json:"mark,omitempty"`   // of the least certain part
-	Reason string `json:"reason,omitempty"` // of the longest part
+	Mark   string `json:"mark,omitempty"`   // mark of the least certain part
+	Reason string `json:"reason,omitempty"` // reason of the longest part
 }
 
 type shift struct {
@@ -50,7 +49,7 @@ type shift struct {
 	To   float64 `json:"to"`
 }
 
-// explainedOf returns what is known of a probe, nil for nothing.
+// explainedOf returns the explanation of a probe, or nil if there is none.
 func explainedOf(p *scope.Probe) *explained {
 	x := p.Explained
 	if x == nil {
@@ -73,7 +72,7 @@ func explainedOf(p *scope.Probe) *explained {
 	return out
 }
 
-// timeShares returns the form of shares, and of what others there are besides.
+// timeShares converts shares, and adds one for all others.
 func timeShares(shares []scope.Share, others, total time.Duration) []timeShare {
 	out := []timeShare{}
 	for i := range shares {
@@ -92,18 +91,17 @@ func causeOf(c scope.Cause) cause {
 
 func doubtOf(d scope.Doubt) doubt { return doubt{d.Mark.String(), d.Reason} }
 
-// explain writes where the time of the probes of a frame went, in a line each.
-func explain(w io.Writer, f *scope.Frame) {
-	several := severalVMs(f)
+// explain writes for each probe of a frame a line about where the time went.
+func (c columns) explain(w io.Writer, f *scope.Frame) {
 	for i := range f.Probes {
 		if p := &f.Probes[i]; p.Explained != nil {
-			safetext.Fprintf(w, "%s: %s\n", label(p, several), p.Explained.Sentence())
+			safetext.Fprintf(w, "%s: %s\n", c.label(p), p.Explained.Sentence())
 		}
 	}
 }
 
-// Explanation returns what is to be said before one of the causes of a snapshot: where the
-// time went, and "" where that is not known or was said before.
+// Explanation returns the text about where the time went that comes before one of the causes of a
+// snapshot. It returns "" if that is unknown or already in an earlier text.
 func Explanation(causes []recording.Cause, i int) string {
 	if i > 0 && causes[i-1].Explanation == causes[i].Explanation {
 		return ""
@@ -111,8 +109,8 @@ func Explanation(causes []recording.Cause, i int) string {
 	return causes[i].Explanation
 }
 
-// Why says in a line why a trigger fired: what the time of the instances went to comes
-// first, where that is known.
+// Why describes in one line why a trigger fired. It begins with where the time of the instances
+// went, if that is known.
 func Why(explanation, cause string) string {
 	if explanation == "" {
 		return cause

@@ -12,8 +12,8 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// served is an instance of 100 ms, so much of which waited in the mailbox of queue_2, and
-// the rest with one of many processes.
+// served returns an instance of 100 ms that waited for the given time in the mailbox of queue_2.
+// The rest of its time went to one of many processes.
 func served(wait time.Duration) outcome.Instance {
 	const client, queue = 10, 20
 	t := &trace.Trace{Spans: []trace.Span{{Parent: -1, End: 100e6, Process: client}, {Kind: trace.Mailbox, End: int64(wait), Process: queue, Name: "queue_2", Behind: 812, Mark: trace.Inferred}}}
@@ -23,8 +23,8 @@ func served(wait time.Duration) outcome.Instance {
 	return outcome.Instance{Outcome: "probe", VM: outcome.VM{PID: 41, Node: "shop@db1"}, ID: 4711, End: 100e6, Process: client, Trace: t}
 }
 
-// Where the time of a window went is there in full for machines, and in a line for
-// people; what fired is told of with it first.
+// JSON contains the complete explanation of a window, and text has one line about it. The line of
+// a trigger that fired begins with it.
 func TestExplained(t *testing.T) {
 	var text, objects bytes.Buffer
 	printers := []printer{export.NewText(&text), export.NewJSON(&objects)}
@@ -33,7 +33,7 @@ func TestExplained(t *testing.T) {
 		t.Fatal(err)
 	}
 	vm := outcome.VM{PID: 41, Node: "shop@db1"}
-	const slow, settled = 10, 14 // the first window of what has grown, and the first that shows it
+	const slow, settled = 10, 14 // the first window in which the share has grown, and the first that shows it
 	for i := range settled + 1 {
 		wait, bin := 20*time.Millisecond, 0
 		if i >= slow {
@@ -52,7 +52,7 @@ func TestExplained(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i < slow-1 || i > slow && i < settled { // these are as others
+		if i < slow-1 || i > slow && i < settled { // as in the other windows
 			continue
 		}
 		for _, p := range printers {

@@ -19,9 +19,10 @@ import (
 	"github.com/beamscope/beamscope/internal/export"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/seen"
 )
 
-// The golden files have the times of one place.
+// The golden files use a fixed time zone.
 func TestMain(m *testing.M) {
 	time.Local = time.UTC
 	os.Exit(m.Run())
@@ -29,8 +30,8 @@ func TestMain(m *testing.M) {
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// system has two workers, and a probe that is calculated from them, with a QTA and
-// triggers.
+// system returns a system of two workers, and a probe that is calculated from them, with a QTA
+// and triggers.
 func system(t *testing.T) *scope.System {
 	t.Helper()
 	file, err := diagram.Parse("probe = worker_1 -> worker_2;")
@@ -58,7 +59,7 @@ func system(t *testing.T) *scope.System {
 	return s
 }
 
-// counts are those of a window with so many successes in each bin.
+// counts returns the counts of a window with this many successes in each bin.
 func counts(name string, vm outcome.VM, bins ...uint64) outcome.Counts {
 	c := outcome.Counts{Outcome: name, VM: vm, Bins: bins}
 	for _, n := range bins {
@@ -68,9 +69,9 @@ func counts(name string, vm outcome.VM, bins ...uint64) outcome.Counts {
 	return c
 }
 
-// batches are what the golden files show: a window that is as it should be; one in
-// which the QTA is violated, with failures, late ends and orphans; one with two VMs
-// and loss; one in which everything fails; and one in which no VM runs.
+// batches returns the windows in the golden files: a normal one; one that violates the QTA, with
+// failures, late ends and orphans; one with two VMs and loss; one in which everything fails; and
+// one without a running VM.
 func batches() []outcome.Batch {
 	a, b := outcome.VM{PID: 41, Node: "shop@db1"}, outcome.VM{PID: 42}
 	slow := counts("probe", a, 0, 0, 0, 1, 2, 1, 4, 2)
@@ -144,14 +145,14 @@ func checkGolden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// Text has a table for each window and the totals of each outcome and VM.
+// Text has a table for each window, and the totals of each outcome and VM.
 func TestText(t *testing.T) {
 	var out bytes.Buffer
 	printAll(t, export.NewText(&out))
 	checkGolden(t, "frames.txt", out.Bytes())
 }
 
-// JSON has one line for each window and probe. What nothing is known of is null.
+// JSON has one line for each window and probe. Unknown values are null.
 func TestJSON(t *testing.T) {
 	var out bytes.Buffer
 	printAll(t, export.NewJSON(&out))
@@ -163,7 +164,46 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// Nothing is nothing, and not a table without rows.
+// A line says how the events of its outcome are seen in its VM, if that is known.
+func TestJSONSeen(t *testing.T) {
+	f := frame(t)
+	var out bytes.Buffer
+	p := export.NewJSON(&out)
+	asked := 0
+	p.TellSights(func() export.SightFunc {
+		asked++
+		return func(o outcome.Spec, v outcome.VM) seen.Sight {
+			if o.Name != "worker_1" || v != f.Probes[0].VM {
+				return seen.Not("no eBPF")
+			}
+			return seen.By(seen.Ring).With(seen.Probe)
+		}
+	})
+	if err := p.Frame(f); err != nil {
+		t.Fatal(err)
+	}
+	for text := range bytes.Lines(out.Bytes()) {
+		var line struct {
+			Outcome string
+			Seen    json.RawMessage
+		}
+		if err := json.Unmarshal(text, &line); err != nil {
+			t.Fatal(err)
+		}
+		want := `{"by":[],"why":"no eBPF"}`
+		if line.Outcome == "worker_1" {
+			want = `{"by":["probe","ring"]}`
+		}
+		if string(line.Seen) != want {
+			t.Errorf("%s: %s, want %s", line.Outcome, line.Seen, want)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("asked %d times for one frame", asked)
+	}
+}
+
+// Without frames a printer writes nothing at all.
 func TestNoFrames(t *testing.T) {
 	var out bytes.Buffer
 	for _, p := range []printer{export.NewText(&out), export.NewJSON(&out)} {
@@ -195,7 +235,7 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
-// Where a frame cannot be written, the printer says so.
+// Printers return the error if a frame cannot be written.
 func TestCannotWrite(t *testing.T) {
 	for _, p := range []printer{export.NewText(fullDisk{}), export.NewJSON(fullDisk{})} {
 		if err := p.Frame(frame(t)); !errors.Is(err, errFull) {
@@ -204,7 +244,7 @@ func TestCannotWrite(t *testing.T) {
 	}
 }
 
-// Where not all of the time was observed, the totals say what the + beside what was lost means.
+// If some time was not observed, the totals explain the + after the number of losses.
 func TestTotalsUnobserved(t *testing.T) {
 	for _, unobserved := range []bool{false, true} {
 		var out strings.Builder
@@ -225,5 +265,46 @@ func TestTotalsUnobserved(t *testing.T) {
 		if got := strings.Contains(out.String(), "\n+ beside lost: "); got != unobserved {
 			t.Errorf("unobserved %v:\n%s", unobserved, &out)
 		}
+	}
+}
+
+// Before the first completely observed window there are no figures of outcomes. The text and the
+// objects show that.
+func TestAttaching(t *testing.T) {
+	c := counts("probe", outcome.VM{PID: 1}, make([]uint64, 8)...)
+	c.Unobserved, c.Loss.Missed = true, 153
+	frame := func() *scope.Frame {
+		e, err := scope.NewEngine(system(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := e.Step(&outcome.Batch{Window: outcome.Window{To: int64(time.Second)}, Counts: []outcome.Counts{c}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	var out strings.Builder
+	text := export.NewText(&out)
+	if err := text.Frame(frame()); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); !strings.Contains(got, "window 0, 1s: not observed: attaching, the first whole window comes next\n") ||
+		strings.Contains(got, "%") && strings.Contains(got, "≥") || strings.Contains(got, "153") {
+		t.Error(got)
+	}
+	if err := text.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "153+") {
+		t.Errorf("the totals do not contain the losses: %s", &out)
+	}
+	out.Reset()
+	f := frame()
+	if err := export.NewJSON(&out).Frame(f); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); strings.Count(got, `"unobserved":true`) != len(f.Probes) || strings.Count(got, `"success":null`) < len(f.Probes) {
+		t.Error(got)
 	}
 }

@@ -1,31 +1,29 @@
 package export
 
 import (
-	"time"
-
 	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/modname"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// How the starts and ends of instances were paired.
+// Ways in which the starts and ends of instances were paired.
 const (
 	pairedExactly  = "exact"
-	pairedInferred = "inferred" // some of them by their order
+	pairedInferred = "inferred" // some of them by order
 )
 
-// ofVM is what a line has besides for an outcome of the VM, and for one that is grouped.
+// ofVM contains the additional fields of a line for outcomes of the VM, and for grouped ones.
 type ofVM struct {
 	Pairing  string  `json:"pairing"`
-	Inferred uint64  `json:"inferred"` // instances that were paired by their order
+	Inferred uint64  `json:"inferred"` // instances that were paired by order
 	Dropped  uint64  `json:"dropped"`  // events that did not satisfy the conditions
-	Amount   uint64  `json:"amount"`   // sum of what the ends say, such as reclaimed words
-	Groups   []group `json:"groups"`   // null where it is not grouped
+	Amount   uint64  `json:"amount"`   // sum of the amounts of the ends, such as reclaimed words
+	Groups   []group `json:"groups"`   // null if it is not grouped
 }
 
-// group is a part of the instances. The one of all that found no room among the groups
-// has neither key nor name.
+// group is a part of the instances. The group of all instances without room has neither key nor
+// name.
 type group struct {
 	Key       string                 `json:"key"`
 	Name      string                 `json:"name"`
@@ -33,8 +31,10 @@ type group struct {
 	OK        uint64                 `json:"ok"`
 	Failed    uint64                 `json:"failed"`
 	Timeout   uint64                 `json:"timeout"`
-	Total     float64                `json:"total_s"`     // sum of the delays of the successes
-	Quantiles map[string]*[2]float64 `json:"quantiles_s"` // bounds; null in the intangible mass
+	AtLeast   bool                   `json:"ok_is_at_least,omitempty"`     // more may have succeeded, because some took longer than a dMax that beamscope chose
+	FailedAt  bool                   `json:"failed_is_at_least,omitempty"` // likewise
+	Total     float64                `json:"total_s"`                      // sum of the delays of the successes
+	Quantiles map[string]*[2]float64 `json:"quantiles_s"`                  // bounds; null in the intangible mass
 	Amount    uint64                 `json:"amount"`
 }
 
@@ -48,12 +48,12 @@ func ofVMOf(p *scope.Probe) *ofVM {
 		v.Groups = []group{}
 	}
 	for i := range c.Groups {
-		v.Groups = append(v.Groups, groupOf(&c.Groups[i], p.Spec.DMax()))
+		v.Groups = append(v.Groups, groupOf(p, &c.Groups[i]))
 	}
 	return v
 }
 
-func groupOf(g *outcome.Group, dMax time.Duration) group {
+func groupOf(p *scope.Probe, g *outcome.Group) group {
 	out := group{
 		Key:       g.Key,
 		Name:      g.Name,
@@ -61,13 +61,15 @@ func groupOf(g *outcome.Group, dMax time.Duration) group {
 		OK:        g.Successes,
 		Failed:    g.Failures,
 		Timeout:   g.Timeouts,
+		AtLeast:   p.Fitted && g.Timeouts > 0,
+		FailedAt:  p.Fitted && g.Timeouts > 0,
 		Total:     g.Total.Seconds(),
 		Quantiles: make(map[string]*[2]float64),
 		Amount:    g.Amount,
 	}
 	for _, q := range scope.Quantiles() {
 		var bounds *[2]float64
-		if within, ok := scope.GroupQuantile(g, q, dMax); ok {
+		if within, ok := scope.GroupQuantile(g, q, p.Spec.DMax()); ok {
 			bounds = &[2]float64{within.Lo.Seconds(), within.Hi.Seconds()}
 		}
 		out.Quantiles[quantileName(q)] = bounds
@@ -75,11 +77,11 @@ func groupOf(g *outcome.Group, dMax time.Duration) group {
 	return out
 }
 
-// groupsInText is how many groups are shown of each probe.
+// groupsInText is the largest number of groups shown for each probe.
 const groupsInText = 10
 
-// groupRows writes a row for each of the groups below their probe, those that took
-// longest, and one for all others.
+// groupRows writes rows of groups below their probe: those with the longest time, and one for all
+// others.
 func (c columns) groupRows(p *scope.Probe) {
 	top, rest, others := scope.TopGroups(p.Counts.Groups, groupsInText)
 	for i := range top {
@@ -90,7 +92,7 @@ func (c columns) groupRows(p *scope.Probe) {
 	}
 }
 
-// groupLabel names a group for people.
+// groupLabel returns the displayed name of a group.
 func groupLabel(g *outcome.Group) string {
 	if g.Name == "" || g.Name == g.Key {
 		return modname.Readable(g.Key)
@@ -104,29 +106,34 @@ func (c columns) groupRow(p *scope.Probe, label string, g *outcome.Group) {
 	c.cell(label)
 	c.cell(n)
 	for _, q := range scope.Quantiles() {
-		c.cell(groupQuantile(g, q, p.Spec.DMax()))
+		c.cell(groupQuantile(p, g, q))
 	}
 	if c.judged {
 		c.cell("")
 	}
-	if n == 0 {
+	switch share := float64(g.Successes) / float64(n); {
+	case n == 0:
 		c.cell("-")
-	} else {
-		c.cell(figures.Percent(float64(g.Successes) / float64(n)))
+	case p.Fitted && g.Timeouts > 0:
+		c.cell(figures.AtLeast(share))
+	default:
+		c.cell(figures.Percent(share))
 	}
-	c.cells(g.Failures, g.Timeouts, "", "", "")
+	c.cells(Failures(p, g.Failures, g.Timeouts), timeoutsOf(p, g.Timeouts), "", "", "")
 	c.amount(g.Amount, p.Counts.Amount)
 	c.end(figures.Delay(g.Total) + " in all")
 }
 
-// groupQuantile shows the upper bound of a quantile, as of a probe.
-func groupQuantile(g *outcome.Group, q float64, dMax time.Duration) string {
-	within, ok := scope.GroupQuantile(g, q, dMax)
+// groupQuantile formats the upper bound of a quantile, as for a probe.
+func groupQuantile(p *scope.Probe, g *outcome.Group, q float64) string {
+	within, ok := scope.GroupQuantile(g, q, p.Spec.DMax())
 	switch {
 	case ok:
 		return figures.AtMost(within.Hi)
 	case g.Instances() == 0:
 		return "-"
+	case p.GroupQuantileSlower(g, q):
+		return SlowerThan(p)
 	}
 	return "∞"
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// ofVM are two windows of outcomes of the VM: collections in many groups, and messages
-// that were paired by their order.
+// ofVM prints two windows of outcomes of the VM: collections in many groups, and messages that
+// were paired by order.
 func ofVM(t *testing.T, print func(*scope.Frame) error) {
 	t.Helper()
 	vm := outcome.VM{PID: 41, Node: "shop@db1"}
@@ -66,14 +66,14 @@ func ofVM(t *testing.T, print func(*scope.Frame) error) {
 	}
 }
 
-// Groups are below their probe, those that took longest, and what is inferred is marked.
+// The groups with the longest time are below their probe, and inferred figures are marked.
 func TestGroupsText(t *testing.T) {
 	var out bytes.Buffer
 	ofVM(t, export.NewText(&out).Frame)
 	checkGolden(t, "groups.txt", out.Bytes())
 }
 
-// Of an outcome of the VM a line has what spans do not have.
+// The line of an outcome of the VM has fields that spans do not have.
 func TestGroupsJSON(t *testing.T) {
 	var out bytes.Buffer
 	ofVM(t, export.NewJSON(&out).Frame)

@@ -19,10 +19,10 @@ import (
 	"github.com/beamscope/beamscope/internal/plot"
 )
 
-// dpi is how many pixels of an image are an inch, as in CSS.
+// dpi is the number of pixels of an image in an inch, as in CSS.
 const dpi = 96
 
-// length returns pixels as a length.
+// length converts pixels to a length.
 func length(pixels int) vg.Length { return vg.Length(pixels) * vg.Inch / dpi }
 
 func (p Picture) writeSVG(w io.Writer) error {
@@ -38,15 +38,14 @@ func (p Picture) writeSVG(w io.Writer) error {
 	if _, err := canvas.WriteTo(&out); err != nil {
 		return err
 	}
-	// Where the font is not installed, one that looks much the same may be.
+	// If the font is not installed, a similar one may be.
 	const family = "font-family:Liberation Sans"
 	svg := bytes.ReplaceAll(out.Bytes(), []byte(family), []byte(family+", Arial, Helvetica, sans-serif"))
 	_, err = w.Write(bytes.Map(inXML, svg))
 	return err
 }
 
-// inXML leaves out the characters that XML does not have. Names from elsewhere have
-// them at times.
+// inXML removes characters that XML does not support. Foreign names may contain some.
 func inXML(r rune) rune {
 	if r < ' ' && r != '\t' && r != '\n' || r == 0xFFFE || r == 0xFFFF {
 		return -1
@@ -67,7 +66,7 @@ func (p Picture) writePNG(w io.Writer) error {
 	return err
 }
 
-// draw draws a line about the window, the plots in a grid, and below them the legend.
+// draw draws a line about the window, the plots in a grid, and the legend below them.
 func (p Picture) draw(c draw.Canvas) error {
 	if err := p.check(); err != nil {
 		return err
@@ -98,7 +97,7 @@ func (p Picture) draw(c draw.Canvas) error {
 	return nil
 }
 
-// panel draws a plot with its title, and what there is to know before one reads it.
+// panel draws a plot with its title, and what the reader must know first.
 func panel(c draw.Canvas, p *Plot) {
 	var names []string
 	for i := range p.Series {
@@ -127,10 +126,10 @@ func panel(c draw.Canvas, p *Plot) {
 	framed(p, c.Size().X).Draw(c)
 }
 
-// caption says how much a plot is of, and what is wrong with it.
+// caption describes how many instances a plot contains, and their problems.
 func caption(s *plot.Series) string {
 	if s.VM == (outcome.VM{}) {
-		return "nothing was observed" // so that nothing can be wrong with it
+		return "nothing was observed" // so there are no problems with observed data
 	}
 	parts := []string{fmt.Sprintf("%d instances of %v", s.Instances, s.VM)}
 	if s.Instances == 1 {
@@ -143,7 +142,7 @@ func caption(s *plot.Series) string {
 	case s.HasFailed && s.SlowerOnly():
 		parts = append(parts, fmt.Sprintf("%s took longer than %v, which beamscope chose", figures.Percent(s.Failed), s.DMax))
 	case s.HasFailed && s.Failed > 0:
-		parts = append(parts, figures.Percent(s.Failed)+" failed or timed out")
+		parts = append(parts, figures.Percent(s.Failed)+" "+s.HowFailedInFull())
 	}
 	if s.Lost > 0 {
 		parts = append(parts, fmt.Sprintf("%d lost", s.Lost))
@@ -155,7 +154,7 @@ func caption(s *plot.Series) string {
 	return text
 }
 
-// wrap breaks a text into lines of a width, at spaces.
+// wrap wraps a text at spaces into lines of a width.
 func wrap(style text.Style, text string, width vg.Length) []string {
 	var lines []string
 	line := ""

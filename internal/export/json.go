@@ -1,5 +1,5 @@
-// Package export writes frames for programs and people: as JSON, one object a
-// line, and as text; and plots of them, as images and as figures.
+// Package export writes frames for programs and people: as JSON, with one object on each line,
+// and as text. It also writes plots, as images and as figures.
 package export
 
 import (
@@ -13,18 +13,27 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/safetext"
 	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/seen"
 )
 
-// A JSON printer writes one object a line for each window and probe.
+// A JSON printer writes one object on a line for each window and probe.
 type JSON struct {
-	enc *json.Encoder
+	enc   *json.Encoder
+	sight func() SightFunc // nil if that is not known
 }
 
-// NewJSON returns a printer on w. Characters that a terminal would obey are written as
-// escapes of JSON.
+// A SightFunc returns how the events of an outcome are seen in a VM.
+type SightFunc func(outcome.Spec, outcome.VM) seen.Sight
+
+// TellSights makes the lines of further frames say how the events of their outcomes are seen. The
+// function is called once for each frame. Frames of recordings cannot say it.
+func (j *JSON) TellSights(sight func() SightFunc) { j.sight = sight }
+
+// NewJSON returns a printer on w. It writes characters that a terminal would interpret as JSON
+// escapes.
 func NewJSON(w io.Writer) *JSON {
 	enc := json.NewEncoder(safetext.NewWriter(w))
-	enc.SetEscapeHTML(false) // pids are to be found as they are
+	enc.SetEscapeHTML(false) // so that pids can be searched for literally
 	return &JSON{enc: enc}
 }
 
@@ -32,37 +41,44 @@ func NewJSON(w io.Writer) *JSON {
 type line struct {
 	Time         time.Time    `json:"time"`
 	Window       window       `json:"window"`
-	Probe        string       `json:"probe"`
-	Alias        string       `json:"alias,omitempty"`         // the name of its spans, or of the built-in outcome, where it is another
-	Fitted       float64      `json:"fitted_dmax_s,omitempty"` // dMax where beamscope chose it: observed.timeout took longer, and may have succeeded
-	VM           *vm          `json:"vm"`                      // null where no VM was running
+	Probe        string       `json:"outcome"`
+	Alias        string       `json:"alias,omitempty"`         // the name of its spans, or of the built-in outcome, if it differs
+	Fitted       float64      `json:"fitted_dmax_s,omitempty"` // dMax if beamscope chose it: instances in observed.timeout took longer, and may have succeeded
+	VM           *vm          `json:"vm"`                      // null if no VM was running
+	Seen         *sight       `json:"seen,omitempty"`          // how its events are seen; absent in recordings
 	Observed     observed     `json:"observed"`
-	Mean         *mean        `json:"mean"`       // of the last windows; null where they had no instances
-	Calculated   *calculated  `json:"calculated"` // null where there is none
-	Divergence   *divergence  `json:"divergence"` // null where there is nothing to compare
+	Mean         *mean        `json:"mean"`       // over the last windows; null if they had no instances
+	Calculated   *calculated  `json:"calculated"` // null if not calculated
+	Divergence   *divergence  `json:"divergence"` // null if there is nothing to compare
 	Starts       uint64       `json:"starts"`
 	Ends         uint64       `json:"ends"`
 	Lost         uint64       `json:"lost"`
-	Unobserved   bool         `json:"unobserved,omitempty"` // an unknown number is missing besides
+	Unobserved   bool         `json:"unobserved,omitempty"` // an unknown number is missing in addition
 	Orphan       uint64       `json:"orphan"`
 	Late         uint64       `json:"late"`
-	*ofVM                     // nil where the probe is no outcome of the VM
-	Insufficient string       `json:"insufficient,omitempty"` // why there is no verdict
-	Silent       float64      `json:"silent_s,omitempty"`     // for how long no instance has ended
-	Explained    *explained   `json:"explained,omitempty"`    // absent where no instance is
-	QTA          *figures.QTA `json:"qta"`                    // null where none is set, or there is nothing to judge
-	Triggers     []string     `json:"triggers"`               // that fired in the window
-	Causes       []string     `json:"causes,omitempty"`       // why they did
-	Explanations []string     `json:"explanations,omitempty"` // where the time went, for each of them; absent where that is not known of any
-	Active       []string     `json:"active"`                 // triggers whose incident is not over
-	Notices      []string     `json:"notices,omitempty"`      // about the frame, with its first probe
-	Rejected     *rejected    `json:"rejected,omitempty"`     // likewise; absent where nothing was
+	*ofVM                     // nil if the probe is not an outcome of the VM
+	Insufficient string       `json:"insufficient,omitempty"` // reason for no verdict
+	Silent       float64      `json:"silent_s,omitempty"`     // time since an instance last ended
+	Explained    *explained   `json:"explained,omitempty"`    // absent if no instance is explained
+	QTA          *figures.QTA `json:"qta"`                    // null without a QTA, or without anything to judge
+	Triggers     []string     `json:"triggers"`               // triggers that fired in the window
+	Causes       []string     `json:"causes,omitempty"`       // why they fired
+	Explanations []string     `json:"explanations,omitempty"` // where the time went, for each of them; absent if unknown for all
+	Active       []string     `json:"active"`                 // triggers whose incident continues
+	Notices      []string     `json:"notices,omitempty"`      // about the frame, in the line of its first probe
+	Rejected     *rejected    `json:"rejected,omitempty"`     // in the same line; absent if nothing was rejected
 }
 
-// rejected is what came in over TCP and could not be understood.
+// sight says how the events of an outcome are seen.
+type sight struct {
+	By  []seen.Way `json:"by"`            // empty if they are not seen
+	Why string     `json:"why,omitempty"` // they are not seen
+}
+
+// rejected describes data that arrived over TCP and could not be understood.
 type rejected struct {
 	Count uint64 `json:"count"`
-	Last  string `json:"last"` // and what is wrong with it
+	Last  string `json:"last"` // with its error
 }
 
 type window struct {
@@ -71,52 +87,52 @@ type window struct {
 }
 
 type vm struct {
-	PID  int    `json:"pid"` // 0 where it is not known, as of another host
+	PID  int    `json:"pid"` // 0 if unknown, for example for another host
 	Node string `json:"node"`
 }
 
-// observed holds null for what nothing is known of: a window without instances
-// has no probability of success, and a quantile in the intangible mass is none.
+// observed contains null for unknown values: a window without instances has no probability of
+// success, and a quantile in the intangible mass has no value.
 type observed struct {
 	N         uint64    `json:"n"`
 	OK        uint64    `json:"ok"`
 	Failed    uint64    `json:"failed"`
 	Timeout   uint64    `json:"timeout"`
 	Success   *float64  `json:"success"`
-	AtLeast   bool      `json:"success_is_at_least,omitempty"` // more may have succeeded: some took longer than a dMax that beamscope chose
+	AtLeast   bool      `json:"success_is_at_least,omitempty"` // more may have succeeded, because some took longer than a dMax that beamscope chose
+	FailedAt  bool      `json:"failed_is_at_least,omitempty"`  // more may have failed for the same reason
 	Quantiles quantiles `json:"quantiles_s"`
 }
 
-// calculated has bounds, as the algebra keeps them, besides a single figure of each
-// quantile, which is the upper one, as of what is observed.
+// calculated contains the bounds of the algebra. In addition it contains a single figure for each
+// quantile, which is the upper bound as for observed ones.
 type calculated struct {
-	N         uint64              `json:"n"` // instances of the outcome with the fewest
+	N         uint64              `json:"n"` // number of instances of the outcome with the fewest
 	Success   bounds              `json:"success"`
 	Quantiles quantiles           `json:"quantiles_s"`
 	Bounds    map[string]interval `json:"quantile_bounds_s"`
 	QTA       *figures.QTA        `json:"qta"`
 
-	Insufficient string `json:"insufficient,omitempty"` // why there is no verdict on it
+	Insufficient string `json:"insufficient,omitempty"` // reason for no verdict on it
 	Mean         *mean  `json:"mean"`
 }
 
-// mean is that of the distribution functions of the last windows, with its
-// confidence bounds.
+// mean is the mean of the distribution functions of the last windows, with its confidence bounds.
 type mean struct {
 	Windows   int                    `json:"windows"`
 	Success   around                 `json:"success"`
 	Quantiles map[string]delayAround `json:"quantiles_s"`
 }
 
-// around is a probability; its bounds are null of a single window.
+// around is a probability. Its bounds are null for a single window.
 type around struct {
 	Mean float64  `json:"mean"`
 	Lo   *float64 `json:"lo"`
 	Hi   *float64 `json:"hi"`
 }
 
-// delayAround is a quantile in seconds: the edge at which a function reaches the
-// probability; null where it does not, and the bounds null of a single window.
+// delayAround is a quantile in seconds: the edge at which a function reaches the probability. It
+// is null if the function does not reach it, and its bounds are null for a single window.
 type delayAround struct {
 	Mean *float64 `json:"mean"`
 	Lo   *float64 `json:"lo"`
@@ -131,14 +147,14 @@ type bounds struct {
 	Hi float64 `json:"hi"`
 }
 
-// interval bounds a delay in seconds; null is in the intangible mass, or may be.
+// interval bounds a delay in seconds. null means that it is in the intangible mass or may be.
 type interval struct {
 	Lo *float64 `json:"lo"`
 	Hi *float64 `json:"hi"`
 }
 
 type divergence struct {
-	Windows  int     `json:"windows"` // the last ones, that it is found in
+	Windows  int     `json:"windows"` // the number of last windows in which it is found
 	Distance bounds  `json:"distance"`
 	Nominal  float64 `json:"nominal"`
 	At       float64 `json:"at_s"`
@@ -152,10 +168,18 @@ func (j *JSON) Frame(f *scope.Frame) error {
 	return j.lines(f, func(l line, _ *scope.Probe) any { return l })
 }
 
-// lines writes a line for each probe of a frame, in the form that is made of it.
+// lines writes a line for each probe of a frame. form converts the line to the object to write.
 func (j *JSON) lines(f *scope.Frame, form func(line, *scope.Probe) any) error {
+	var sightOf SightFunc
+	if j.sight != nil {
+		sightOf = j.sight()
+	}
 	for i := range f.Probes {
 		l := lineOf(f, &f.Probes[i])
+		if sightOf != nil {
+			s := sightOf(f.Probes[i].Spec, f.Probes[i].VM)
+			l.Seen = &sight{By: append([]seen.Way{}, s.By...), Why: s.Why}
+		}
 		if i == 0 {
 			l.Notices = f.Notices
 			if f.Rejected.Count > 0 {
@@ -169,7 +193,7 @@ func (j *JSON) lines(f *scope.Frame, form func(line, *scope.Probe) any) error {
 	return nil
 }
 
-// Close implements the printer of the command line; nothing is left to write.
+// Close implements the printer of the command line. Nothing is left to write.
 func (j *JSON) Close() error { return nil }
 
 func lineOf(f *scope.Frame, p *scope.Probe) line {
@@ -197,6 +221,9 @@ func lineOf(f *scope.Frame, p *scope.Probe) line {
 	}
 	if p.Spec.VM != (outcome.Events{}) || p.Spec.Group != "" {
 		l.ofVM = ofVMOf(p)
+	}
+	if f.Attaching { // even if the probe is only calculated
+		l.Unobserved, l.Silent = true, 0
 	}
 	if p.Fitted {
 		l.Fitted = p.Spec.DMax().Seconds()
@@ -232,6 +259,7 @@ func observedOf(p *scope.Probe) observed {
 		o.Success = &success
 	}
 	o.AtLeast = o.Success != nil && p.Slower() > 0
+	o.FailedAt = o.AtLeast
 	for _, q := range scope.Quantiles() {
 		var seconds *float64
 		if d, ok := p.Observed.QuantileFigure(q); ok {
@@ -296,7 +324,7 @@ func meanOf(m *scope.Mean) *mean {
 	return out
 }
 
-// reached returns a delay in seconds, nil where it never comes.
+// reached returns a delay in seconds, or nil if it is never reached.
 func reached(t time.Duration) *float64 {
 	if t == dq.Unreached {
 		return nil

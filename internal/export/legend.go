@@ -10,17 +10,17 @@ import (
 	"github.com/beamscope/beamscope/internal/plot"
 )
 
-// A legend says what the lines of a picture mean, each once.
+// A legend explains each kind of line in a picture once.
 type legend []legendEntry
 
 type legendEntry struct {
 	text   string
-	sample func(draw.Canvas) // draws what it looks like, all over the canvas
-	wide   vg.Length         // of the sample
+	sample func(draw.Canvas) // draws a sample that fills the canvas
+	wide   vg.Length         // width of the sample
 }
 
-// legend returns the legend of all plots: the curves, the most important first, then
-// what else there is.
+// legend returns the legend of all plots: the curves, the most important first, and then the
+// other marks.
 func (p Picture) legend() legend {
 	var l legend
 	roles := plot.Roles()
@@ -66,7 +66,7 @@ func (l *legend) addCurve(p *Plot, index int, r plot.Role) {
 	})
 }
 
-// addMarks adds what is drawn of a plot besides curves.
+// addMarks adds what a plot shows in addition to curves.
 func (l *legend) addMarks(p *Plot) {
 	shown := chart{plot: p, axis: p.axis()}
 	for i := range p.Series {
@@ -81,12 +81,12 @@ func (l *legend) addMarks(p *Plot) {
 			l.add("dMax", markSample, func(c draw.Canvas) { c.StrokeLine2(dMaxStyle(), c.Center().X, c.Min.Y, c.Center().X, c.Max.Y) })
 		}
 		if shown.marks(s) {
-			l.add("failed or timed out", markSample, func(c draw.Canvas) { bracket(c, failedStyle(p, i), c.Center().X, c.Min.Y, c.Max.Y) })
+			l.add(s.HowFailedInFull(), markSample, func(c draw.Canvas) { bracket(c, failedStyle(p, i), c.Center().X, c.Min.Y, c.Max.Y) })
 		}
 	}
 }
 
-// add adds an entry, unless there is one of the same text.
+// add adds an entry, unless there is one with the same text.
 func (l *legend) add(text string, wide vg.Length, sample func(draw.Canvas)) {
 	if !slices.ContainsFunc(*l, func(e legendEntry) bool { return e.text == text }) {
 		*l = append(*l, legendEntry{text, sample, wide})
@@ -95,16 +95,16 @@ func (l *legend) add(text string, wide vg.Length, sample func(draw.Canvas)) {
 
 // Sizes of a legend, in points.
 const (
-	lineSample   = 24 // wide
-	markSample   = 6  // likewise
+	lineSample   = 24 // width
+	markSample   = 6  // width
 	sampleHeight = 8
 	sampleGap    = 4 // between a sample and its text
 	entryGap     = 14
 	lineHeight   = 13
 )
 
-// draw draws the legend at the bottom of a canvas, in as many lines as it needs, and
-// returns its height.
+// draw draws the legend at the bottom of a canvas, on as many lines as it needs, and returns its
+// height.
 func (l legend) draw(c draw.Canvas) vg.Length {
 	style := sans(8.5, ink())
 	style.YAlign = draw.YCenter
@@ -123,7 +123,7 @@ func (l legend) draw(c draw.Canvas) vg.Length {
 	return vg.Length(len(lines))*lineHeight + 4
 }
 
-// lines divides the legend into lines of a width at most.
+// lines divides the legend into lines of at most this width.
 func (l legend) lines(style text.Style, width vg.Length) []legend {
 	lines := []legend{nil}
 	for _, e := range l {

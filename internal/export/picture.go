@@ -18,7 +18,7 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// What may be wrong with what is to be exported.
+// Errors of exporting.
 var (
 	ErrFormat = errors.New("unknown format")
 	ErrEmpty  = errors.New("nothing to draw")
@@ -29,19 +29,20 @@ var (
 
 // A Picture is one or several plots of one window.
 type Picture struct {
-	Number uint64    // of the window
+	Number uint64    // number of the window
 	Time   time.Time // wall time of the window's end
 	Plots  []Plot
 
-	// Cause says why there is a snapshot that the window is of, "" for another one.
+	// Cause is why the snapshot of the window was made. It is "" for a window outside of
+	// snapshots.
 	Cause string
 
-	// Width and Height are the size of an image, in pixels of 1/96 inch; from
-	// MinSize to MaxSize. Where they are 0, it is one that suits the number of plots.
+	// Width and Height are the size of an image, in pixels of 1/96 inch; from MinSize to MaxSize.
+	// If they are 0, the size depends on the number of plots.
 	Width, Height int
 }
 
-// What an image holds.
+// Limits of an image.
 const (
 	MaxPlots = 9
 	MinSize  = 200 // pixels
@@ -51,16 +52,15 @@ const (
 // A Plot is one or several probes over one axis of delays.
 type Plot struct {
 	Series []plot.Series
-	Hidden []plot.Role // curves that are left out
+	Hidden []plot.Role // curves to leave out
 
-	// Axis is the stretch of delays that an image shows. Where its To is 0, it is all
-	// of them; where its From is 0 and it is logarithmic, it begins with a bin.
+	// Axis is the range of delays of an image. If To is 0, it is the whole range. If From is 0 and
+	// the axis is logarithmic, it begins with a bin.
 	Axis plot.Axis
 }
 
-// OfFrame returns the picture of a frame: a plot for each probe of which anything is
-// known, without the curves that are hidden. The system is the one that the frame
-// was made of. The picture holds as long as the frame does.
+// OfFrame returns the picture of a frame: a plot for each probe with data, without the hidden
+// curves. s is the system of the frame. The picture is valid as long as the frame.
 func OfFrame(f *scope.Frame, s *scope.System, axis plot.Axis, hidden []plot.Role) Picture {
 	p := Picture{Number: f.Number, Time: f.Time}
 	for i := range f.Probes {
@@ -72,7 +72,7 @@ func OfFrame(f *scope.Frame, s *scope.System, axis plot.Axis, hidden []plot.Role
 	return p
 }
 
-// requirement returns the QTA of a probe, nil where there is none.
+// requirement returns the QTA of a probe, or nil.
 func requirement(s *scope.System, probe string) *dq.QTA {
 	for _, p := range s.Probes {
 		if p.Spec.Name == probe {
@@ -82,7 +82,7 @@ func requirement(s *scope.System, probe string) *dq.QTA {
 	return nil
 }
 
-// Empty tells whether there is no curve to draw.
+// Empty reports whether the plot has no curve to draw.
 func (p *Plot) Empty() bool {
 	for i := range p.Series {
 		if len(p.curves(&p.Series[i])) > 0 {
@@ -92,8 +92,7 @@ func (p *Plot) Empty() bool {
 	return true
 }
 
-// curves returns the curves of a series that are not hidden, in the order in which
-// they are drawn.
+// curves returns the visible curves of a series, in drawing order.
 func (p *Plot) curves(s *plot.Series) []plot.Curve {
 	var shown []plot.Curve
 	for _, c := range s.Curves {
@@ -121,11 +120,10 @@ func Formats() []Format { return []Format{SVG, PNG, CSVFile, JSONFile} }
 // String returns the format's name, which is also the extension of its files.
 func (f Format) String() string { return [...]string{"svg", "png", "csv", "json"}[f] }
 
-// Image tells whether it is one, and not data.
+// Image reports whether the format is an image, not data.
 func (f Format) Image() bool { return f == SVG || f == PNG }
 
-// ParseFormat returns the format with a name. Errors wrap [ErrFormat] and say which
-// there are.
+// ParseFormat returns the format with a name. Errors wrap [ErrFormat] and list the formats.
 func ParseFormat(name string) (Format, error) {
 	var names []string
 	for _, f := range Formats() {
@@ -147,12 +145,12 @@ func FormatOf(path string) (Format, error) {
 	return f, nil
 }
 
-// Write writes the picture in a format. The same picture gives the same bytes. Of
-// data there is what [CSV] and [Curves] say. Images that cannot be drawn give errors
-// that wrap [ErrEmpty], [ErrMany], [ErrAxis] or [ErrSize].
+// Write writes the picture in a format. The same picture gives the same bytes. Data formats
+// contain the same as [CSV] and [Curves]. Images that cannot be drawn give errors that wrap
+// [ErrEmpty], [ErrMany], [ErrAxis] or [ErrSize].
 func (p Picture) Write(w io.Writer, f Format) error {
 	if f != PNG {
-		w = safetext.NewWriter(w) // names may come from an observed program or from somebody else's file
+		w = safetext.NewWriter(w) // names may come from an observed program or from another user's file
 	}
 	switch f {
 	case SVG:
@@ -168,9 +166,9 @@ func (p Picture) Write(w io.Writer, f Format) error {
 	return fmt.Errorf("%w %d", ErrFormat, f)
 }
 
-// WriteFile writes a picture into a file, in the format that its extension says, at
-// once or not at all. It replaces a file with force only; else the error wraps
-// [fs.ErrExist]. Other errors are those of [FormatOf] and [Picture.Write].
+// WriteFile writes a picture to a file atomically, in the format of its extension. It replaces a
+// file only with force. Otherwise the error wraps [fs.ErrExist]. Other errors are those of
+// [FormatOf] and [Picture.Write].
 func WriteFile(path string, p Picture, force bool) error {
 	f, err := FormatOf(path)
 	if err != nil {
@@ -182,12 +180,12 @@ func WriteFile(path string, p Picture, force bool) error {
 	return atomicfile.WriteBy(path, func(w io.Writer) error { return p.Write(w, f) })
 }
 
-// CheckFree returns an error that wraps [fs.ErrExist] where a file is in the way of a
-// new one, unless it may be replaced. Devices and pipes are not.
+// CheckFree returns an error that wraps [fs.ErrExist] if a new file would replace an existing
+// one, unless force is set. Devices and pipes do not count as existing.
 func CheckFree(path string, force bool) error {
 	info, err := os.Stat(path)
 	if err != nil || force || !info.Mode().IsRegular() {
-		return nil // what writes says what is wrong, if anything is
+		return nil // writing will report an error, if there is one
 	}
 	return fmt.Errorf("%s: %w", path, fs.ErrExist)
 }
@@ -206,7 +204,7 @@ func (p Picture) size() (width, height int, err error) {
 	return width, height, nil
 }
 
-// grid returns how many plots lie beside and below each other.
+// grid returns the numbers of columns and rows for n plots.
 func grid(n int) (columns, rows int) {
 	columns = 1
 	for columns*columns < n {
@@ -215,7 +213,7 @@ func grid(n int) (columns, rows int) {
 	return columns, (n + columns - 1) / columns
 }
 
-// check refuses a picture that cannot be drawn.
+// check rejects a picture that cannot be drawn.
 func (p Picture) check() error {
 	if len(p.Plots) > MaxPlots {
 		return fmt.Errorf("%w: %d, at most %d", ErrMany, len(p.Plots), MaxPlots)

@@ -29,10 +29,10 @@ import (
 
 const ms = time.Millisecond
 
-// handmade is a picture of which everything can be worked out: eight instances in
-// bins of 1 ms up to dMax = 4 ms, one, three and two of them in the first three, and
-// two failures; calculated is that one half succeeds, all of it after 2 ms; the mean is
-// of two windows. A half has to be done within 2 ms, and three quarters at all.
+// handmade returns a picture whose figures can all be worked out by hand. It has eight instances
+// in bins of 1 ms up to dMax = 4 ms: one, three and two in the first three bins, and two
+// failures. The calculated ΔQ succeeds with a half, all of it after 2 ms. The mean is over two
+// windows. The QTA requires a half within 2 ms, and three quarters in total.
 func handmade(t *testing.T) export.Picture {
 	t.Helper()
 	grid, err := dq.NewGrid(ms, 4)
@@ -85,10 +85,10 @@ func written(t *testing.T, p export.Picture, f export.Format) []byte {
 	return out.Bytes()
 }
 
-// A row for each curve and edge, then the steps of the QTA, the last one being what
-// has to succeed at all.
+// CSV has a row for each curve and edge, followed by the steps of the QTA. The last step is the
+// total success that is required.
 func TestCSV(t *testing.T) {
-	want := "time,window,probe,vm,role,delay_s,probability,lower,upper\n"
+	want := "time,window,outcome,vm,role,delay_s,probability,lower,upper\n"
 	for _, row := range []string{
 		"mean,0,0,0,0",
 		"mean,0.001,0.25,0.125,0.375",
@@ -114,11 +114,11 @@ func TestCSV(t *testing.T) {
 	}
 }
 
-// A picture as JSON has the same figures.
+// A picture in JSON has the same figures.
 func TestPictureJSON(t *testing.T) {
 	p := handmade(t)
 	p.Plots[0].Hidden = []plot.Role{plot.Mean}
-	want := `{"time":"2024-02-29T23:59:56.005Z","number":7,"probes":[{"probe":"a \"quoted\" \u003cprobe\u003e",` +
+	want := `{"time":"2024-02-29T23:59:56.005Z","number":7,"outcomes":[{"outcome":"a \"quoted\" \u003cprobe\u003e",` +
 		`"vm":{"pid":41,"node":"shop@db1"},"instances":8,"lost":3,"failed":0.25,"insufficient":"too few instances",` +
 		`"dmax_s":0.004,"required":[{"delay_s":0.002,"probability":0.5}],"min_success":0.75,"curves":[` +
 		`{"role":"calculated","delay_s":[0,0.001,0.002,0.003],"probability":[0,0,0.5,0.5],"lower":[0,0,0.5,0.5],"upper":[0,0,0.5,0.5]},` +
@@ -138,7 +138,7 @@ func (c curvePrinter) Frame(f *scope.Frame) error {
 	return c.Curves(f, c.system, []plot.Role{plot.Mean, plot.CalculatedMean})
 }
 
-// The lines of frames with their curves are those without them, and more.
+// The lines of frames with curves equal those without curves, with additional fields.
 func TestCurves(t *testing.T) {
 	var out bytes.Buffer
 	printAll(t, curvePrinter{export.NewJSON(&out), system(t)})
@@ -155,7 +155,7 @@ func TestCurves(t *testing.T) {
 	}
 }
 
-// What is read from CSV is, exactly, what was known.
+// Figures are read back from CSV exactly.
 func TestCSVRoundTrip(t *testing.T) {
 	f := frame(t)
 	p := export.OfFrame(f, system(t), plot.Axis{}, nil)
@@ -200,7 +200,7 @@ func delay(t *testing.T, text string) time.Duration {
 	return time.Duration(math.Round(figure(t, text) * 1e9))
 }
 
-// svgFile is what is counted of a drawing.
+// svgFile contains the elements of a drawing that are counted.
 type svgFile struct {
 	Paths []struct {
 		Style string `xml:"style,attr"`
@@ -228,8 +228,8 @@ func (s svgFile) texts() []string {
 	return texts
 }
 
-// Each curve is a path in its colour and pattern, and has another one in the legend.
-// The caption says what is wrong with the window.
+// Each curve is a path in its colour and pattern, and occurs once more in the legend. The caption
+// describes the problems of the window.
 func TestSVG(t *testing.T) {
 	out := written(t, handmade(t), export.SVG)
 	checkGolden(t, "plot.svg", out)
@@ -245,8 +245,8 @@ func TestSVG(t *testing.T) {
 		"stroke:#C0609C;stroke-width:1.2":                              2, // required
 		"stroke:#202020;stroke-width:0.8;stroke-dasharray:3,2":         2, // dMax
 		"stroke:#0080C8;stroke-width:1.2":                              6, // failed
-		"fill-opacity:0.28235":                                         2, // bounds of what is calculated
-		"fill-opacity:0.15686":                                         2, // of the mean
+		"fill-opacity:0.28235":                                         2, // bounds of the calculated curve
+		"fill-opacity:0.15686":                                         2, // bounds of the mean
 		"stroke-opacity:0.62745;stroke-width:0.6;stroke-dasharray:2,2": 2, // their edges
 	} {
 		if got := strings.Count(styles, style); got != want {
@@ -265,7 +265,7 @@ func TestSVG(t *testing.T) {
 	}
 }
 
-// A name with what XML does not have makes no drawing that nobody can read.
+// A name with characters that XML does not support gives a valid drawing.
 func TestSVGOfForeignNames(t *testing.T) {
 	p := handmade(t)
 	p.Plots[0].Series[0].VM.Node = "a\x1b]0;b\x07\xff<c>"
@@ -278,8 +278,8 @@ func TestSVGOfForeignNames(t *testing.T) {
 	}
 }
 
-// The image has its size, and the curve lies where it must: the observed one at an
-// eighth after 1 ms, at a half after 2 ms, at three quarters after 3 ms and dMax.
+// The image has its size, and the curve is in the right place: the observed one is at an eighth
+// after 1 ms, at a half after 2 ms, and at three quarters after 3 ms and dMax.
 func TestPNG(t *testing.T) {
 	p := handmade(t)
 	p.Width, p.Height = 700, 450
@@ -296,7 +296,7 @@ func TestPNG(t *testing.T) {
 		x := axes.Min.X + int(math.Round(float64(after)/float64(4400*time.Microsecond)*float64(axes.Dx())))
 		y := axes.Max.Y - int(math.Round(want/1.04*float64(axes.Dy())))
 		if !isBlue(img, x, y) {
-			t.Errorf("after %v nothing blue is at %d, %d, within the axes %v", after, x, y, axes)
+			t.Errorf("after %v there is nothing blue at %d, %d, within the axes %v", after, x, y, axes)
 		}
 		if isBlue(img, x, y-20) || isBlue(img, x, y+20) {
 			t.Errorf("after %v it is blue above or below %d, %d", after, x, y)
@@ -322,7 +322,7 @@ func findAxes(img image.Image) image.Rectangle {
 	return r
 }
 
-// longest returns the longest run of numbers below n for which something is true.
+// longest returns the longest run of numbers below n for which is returns true.
 func longest(n int, is func(int) bool) (from, to int) {
 	begin := 0
 	for i := range n {
@@ -335,7 +335,7 @@ func longest(n int, is func(int) bool) (from, to int) {
 	return from, to
 }
 
-// isBlue tells whether a pixel, or one beside it, is of the colour of what is observed.
+// isBlue reports whether a pixel, or one next to it, has the colour of the observed curve.
 func isBlue(img image.Image, x, y int) bool {
 	for dx := -1; dx <= 1; dx++ {
 		for dy := -1; dy <= 1; dy++ {
@@ -360,19 +360,18 @@ func TestDeterministic(t *testing.T) {
 	}
 }
 
-// What is only calculated says that nothing was observed.
+// A plot of calculated data only shows that nothing was observed.
 func TestNothingObserved(t *testing.T) {
 	p := handmade(t)
 	s := &p.Plots[0].Series[0]
 	s.VM, s.Instances, s.HasFailed = outcome.VM{}, 0, false
 	p.Plots[0].Hidden = []plot.Role{plot.Observed, plot.Mean}
 	if out := string(written(t, p, export.SVG)); !strings.Contains(out, ">nothing was observed<") || strings.Contains(out, "failed") {
-		t.Errorf("it does not say so, or more: %s", out)
+		t.Errorf("the text is missing, or there is another one: %s", out)
 	}
 }
 
-// Several probes in one plot have colours of their own, and their names in the
-// legend.
+// Several probes in one plot have different colours, and their names are in the legend.
 func TestSeveralSeries(t *testing.T) {
 	p := export.OfFrame(frame(t), system(t), plot.Axis{}, []plot.Role{plot.Mean, plot.CalculatedMean})
 	p.Plots[0].Series = append(p.Plots[0].Series, p.Plots[1].Series...)
@@ -385,7 +384,7 @@ func TestSeveralSeries(t *testing.T) {
 	}
 }
 
-// Of one probe in two VMs there are two colours, and two entries in the legend.
+// One probe in two VMs has two colours and two entries in the legend.
 func TestSeriesOfTwoVMs(t *testing.T) {
 	p, other := handmade(t), handmade(t).Plots[0].Series[0]
 	other.VM = outcome.VM{PID: 42, Node: "shop@db2"}
@@ -403,7 +402,7 @@ func TestSeriesOfTwoVMs(t *testing.T) {
 	}
 }
 
-// Nothing is drawn of nothing, and no more than can be read.
+// Empty pictures, and those with more than can be legible, are rejected.
 func TestCannotDraw(t *testing.T) {
 	one := handmade(t).Plots[0]
 	hidden, beyond := one, one
@@ -445,8 +444,7 @@ func TestCannotDraw(t *testing.T) {
 	}
 }
 
-// A file is written in the format of its extension, and replaced only if that is
-// asked for.
+// A file is written in the format of its extension, and replaced only with force.
 func TestWriteFile(t *testing.T) {
 	dir, p := t.TempDir(), handmade(t)
 	for _, f := range export.Formats() {

@@ -7,11 +7,12 @@ import (
 
 	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/plot"
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// Instances that took longer than a dMax that beamscope chose are not shown as timeouts of
-// the application, nor as anything that failed.
+// Instances that took longer than a dMax that beamscope chose are shown neither as timeouts of
+// the application nor as failures.
 func TestSlowerThanFitted(t *testing.T) {
 	grid, err := dq.NewGrid(46*time.Millisecond, 2)
 	if err != nil {
@@ -48,32 +49,67 @@ func TestSlowerThanFitted(t *testing.T) {
 	}
 	text, object := written(frame(true))
 	for _, want := range []string{
-		"buy: 87.27% took longer than 92ms, a limit that beamscope chose; set dmax in a scope file",
-		" >92ms >92ms ≥12.72% 0 >92ms: 48 ",
-		"timeouts of buy took longer than beamscope allowed for, and may have succeeded",
+		"buy: 87.27% took longer than 92ms, a limit that beamscope chose: how they ended is not known. Set dmax in a scope file",
+		" >92ms >92ms ≥12.72% ≥0 >92ms: 48 ",
+		" ≥7 ≥0 48 ", // the row of totals
+		"timeouts of buy: slower than a limit that beamscope chose; how they ended is not known",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in %s", want, text)
 		}
 	}
-	for _, want := range []string{`"fitted_dmax_s":0.092,`, `"success":0.1272727272727272`, `"success_is_at_least":true`} {
+	for _, want := range []string{`"fitted_dmax_s":0.092,`, `"success":0.1272727272727272`, `"success_is_at_least":true`, `"failed_is_at_least":true`} {
 		if !strings.Contains(object, want) {
 			t.Errorf("no %q in %s", want, object)
 		}
 	}
 	text, object = written(frame(false))
 	if strings.Contains(text, "beamscope") || strings.Contains(text, ">92ms") || !strings.Contains(text, " ∞ ∞ 12.73% 0 48 ") {
-		t.Errorf("where somebody set dMax: %s", text)
+		t.Errorf("with a dMax from the user: %s", text)
 	}
 	if strings.Contains(object, "fitted") || strings.Contains(object, "at_least") {
-		t.Errorf("where somebody set dMax: %s", object)
+		t.Errorf("with a dMax from the user: %s", object)
 	}
 }
 
-// A quantile is only slower than dMax where the failures leave room for it.
+// A quantile is slower than dMax only if it cannot be due to failures alone.
 func TestQuantileSlower(t *testing.T) {
 	p := scope.Probe{Fitted: true, Counts: outcome.Counts{Successes: 50, Failures: 40, Timeouts: 10}}
 	if !p.QuantileSlower(0.6) || p.QuantileSlower(0.99) {
 		t.Errorf("%v, %v", p.QuantileSlower(0.6), p.QuantileSlower(0.99))
+	}
+}
+
+// Groups and the legends of images do not show them as timeouts either.
+func TestGroupsSlowerThanFitted(t *testing.T) {
+	for _, fitted := range []bool{true, false} {
+		p := &scope.Probe{Fitted: fitted, Spec: outcome.Spec{BinWidth: 46 * time.Millisecond, Bins: 2}}
+		g := &outcome.Group{Key: "a", Successes: 7, Timeouts: 48}
+		var out strings.Builder
+		columns{w: &out}.groupRow(p, "a", g)
+		want := "a\t55\t>92ms\t>92ms\t>92ms\t>92ms\t≥12.72%\t≥0\t>92ms: 48\t"
+		legend := "slower than a limit that beamscope chose"
+		if !fitted {
+			want, legend = "a\t55\t∞\t∞\t∞\t∞\t12.73%\t0\t48\t", "failed or timed out"
+		}
+		if got := out.String(); !strings.HasPrefix(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if got := (&plot.Series{Fitted: fitted, Failed: 0.5, TimedOut: 0.5}).HowFailedInFull(); got != legend {
+			t.Errorf("%q, want %q", got, legend)
+		}
+	}
+}
+
+// JSON shows that more instances of a group may have succeeded.
+func TestGroupsSlowerInJSON(t *testing.T) {
+	for _, fitted := range []bool{true, false} {
+		p := &scope.Probe{Fitted: fitted, Spec: outcome.Spec{BinWidth: 46 * time.Millisecond, Bins: 2}}
+		if g := groupOf(p, &outcome.Group{Successes: 7, Timeouts: 48}); g.AtLeast != fitted || g.FailedAt != fitted {
+			t.Errorf("fitted %v: %+v", fitted, g)
+		}
+		if g := groupOf(p, &outcome.Group{Successes: 7}); g.AtLeast || g.FailedAt {
+			t.Errorf("without slow ones: %+v", g)
+		}
 	}
 }

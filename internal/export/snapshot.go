@@ -31,8 +31,8 @@ func Worst(f *scope.Frame, p *scope.Probe) [][]string {
 	return rows
 }
 
-// Windows says how many windows a snapshot has: before the one that triggered it, that
-// one, and after.
+// Windows describes the number of windows of a snapshot: before the one of the trigger, that one,
+// and after it.
 func Windows(i snapshot.Info) string {
 	windows := fmt.Sprintf("%d+1+%d", i.Before, i.After)
 	if !i.Complete && i.Err == nil {

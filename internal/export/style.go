@@ -13,22 +13,21 @@ import (
 	"github.com/beamscope/beamscope/internal/plot"
 )
 
-// Shades of grey, for axes and words.
+// Shades of grey for axes and text.
 func pale() color.NRGBA { return color.NRGBA{0xE4, 0xE4, 0xE4, 0xFF} }
 func soft() color.NRGBA { return color.NRGBA{0x50, 0x50, 0x50, 0xFF} }
 func ink() color.NRGBA  { return color.NRGBA{0x20, 0x20, 0x20, 0xFF} }
 
-// A stroke is how a curve looks: a line of a colour and a pattern, which alone tells
-// the curves apart in black and white, and the area between its bounds, where they
-// have edges of their own or not.
+// A stroke is the look of a curve: a line with a colour and a pattern, and the area between its
+// bounds, which may have edges. The pattern alone distinguishes the curves in black and white.
 type stroke struct {
 	line  draw.LineStyle
-	area  uint8 // opacity of the area, of 255
+	area  uint8 // opacity of the area, up to 255
 	edges bool
 }
 
-// roleStroke returns the stroke of a curve in a plot of one probe, where the colour
-// says what the curve is.
+// roleStroke returns the stroke of a curve in a plot of one probe. The colour shows the role of
+// the curve.
 func roleStroke(r plot.Role) stroke {
 	c := r.Paint().RGB()
 	line := func(width vg.Length, dashes ...vg.Length) draw.LineStyle {
@@ -47,8 +46,8 @@ func roleStroke(r plot.Role) stroke {
 	return stroke{line: line(1.6)}
 }
 
-// strokeOf returns the stroke of a curve of one series of a plot. Where there are
-// several, the colour says whose the curve is, and the pattern what.
+// strokeOf returns the stroke of a curve of one series in a plot. If there are several series,
+// the colour shows the series, and the pattern the role.
 func strokeOf(p *Plot, index int, r plot.Role) stroke {
 	s := roleStroke(r)
 	if len(p.Series) > 1 {
@@ -57,7 +56,7 @@ func strokeOf(p *Plot, index int, r plot.Role) stroke {
 	return s
 }
 
-// requiredStyle is that of the steps of a QTA, dMaxStyle that of the line at dMax.
+// requiredStyle is the style of the steps of a QTA, and dMaxStyle that of the line at dMax.
 func requiredStyle() draw.LineStyle {
 	return draw.LineStyle{Color: plot.RequiredPaint.RGB(), Width: 1.2, Dashes: []vg.Length{6, 1.5, 1.2, 1.5, 1.2, 1.5}}
 }
@@ -73,7 +72,7 @@ func translucent(c color.Color, alpha uint8) color.Color {
 	return n
 }
 
-// sans returns a style of text without serifs, of a size in points.
+// sans returns a sans-serif text style with a size in points.
 func sans(size vg.Length, c color.Color) text.Style {
 	return text.Style{
 		Color:   c,

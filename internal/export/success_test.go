@@ -9,7 +9,7 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// Where something was lost, a window never shows that all succeeded.
+// A window with losses never shows that all instances succeeded.
 func TestSuccessWithLoss(t *testing.T) {
 	grid, err := dq.NewGrid(time.Millisecond, 2)
 	if err != nil {

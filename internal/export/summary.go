@@ -16,7 +16,7 @@ func SummaryHead() []string {
 	return []string{"time", "n", "p50", "p99", "success", "calculated p50", "p99", "apart", "QTA", "active"}
 }
 
-// Summary returns what is known of a probe in one line.
+// Summary describes a probe in one line.
 func Summary(f *scope.Frame, p *scope.Probe) []string {
 	calculated := []string{"", "", ""}
 	if !p.Calculated.Empty() {

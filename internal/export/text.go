@@ -11,6 +11,7 @@ import (
 	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/plot"
 	"github.com/beamscope/beamscope/internal/safetext"
 	"github.com/beamscope/beamscope/internal/scope"
 )
@@ -18,8 +19,8 @@ import (
 // A Text printer writes frames as tables, and their totals at the end.
 type Text struct {
 	w      io.Writer
-	totals []outcome.Counts
-	slower []string // outcomes with instances that took longer than beamscope allowed for
+	totals []total
+	slower []string // outcomes with instances that took longer than the dMax that beamscope chose
 }
 
 // NewText returns a printer on w.
@@ -30,13 +31,36 @@ func (t *Text) Frame(f *scope.Frame) error {
 	for _, n := range f.Notices {
 		safetext.Fprintf(t.w, "%s  %s\n", clock(f), n)
 	}
-	safetext.Fprintf(t.w, "%s  window %d, %v\n", clock(f), f.Number, f.Window.Duration())
+	safetext.Fprintf(t.w, "%s  window %d, %v", clock(f), f.Number, f.Window.Duration())
+	if f.Attaching {
+		safetext.Fprintf(t.w, ": %s\n", Attaching)
+	} else if err := t.table(f); err != nil {
+		return err
+	}
+	for _, x := range f.Fired {
+		safetext.Fprintf(t.w, "▶ %s: %s of %v: %s\n", x.Trigger, x.Probe, x.VM, Why(x.Explanation, x.Cause))
+	}
+	if r := f.Rejected; r.Count > 0 {
+		safetext.Fprintf(t.w, "%d lines over TCP rejected, the last one: %s\n", r.Count, r.Last)
+	}
+	for i := range f.Probes {
+		t.add(&f.Probes[i])
+	}
+	_, err := safetext.Fprintf(t.w, "%s\n\n", costLine(f))
+	return err
+}
+
+// Attaching is the text for a window that began before any outcome was observed.
+const Attaching = "not observed: attaching, the first whole window comes next"
+
+// table writes the observed figures of each probe.
+func (t *Text) table(f *scope.Frame) error {
+	safetext.Fprintln(t.w)
 	tw := tabwriter.NewWriter(t.w, 8, 0, 1, ' ', tabwriter.AlignRight)
 	c := columnsOf(tw, f)
 	c.head()
 	for i := range f.Probes {
 		p := &f.Probes[i]
-		t.add(p)
 		c.observedRow(p)
 		c.groupRows(p)
 		if !p.Calculated.Empty() {
@@ -47,36 +71,43 @@ func (t *Text) Frame(f *scope.Frame) error {
 		return err
 	}
 	for i := range f.Probes {
-		if text := Slower(&f.Probes[i]); text != "" {
-			safetext.Fprintf(t.w, "%s: %s\n", label(&f.Probes[i], c.several), text)
+		if text, _ := Slower(&f.Probes[i]); text != "" {
+			safetext.Fprintf(t.w, "%s: %s\n", c.label(&f.Probes[i]), text)
 		}
 	}
-	explain(t.w, f)
-	for _, x := range f.Fired {
-		safetext.Fprintf(t.w, "▶ %s: %s of %v: %s\n", x.Trigger, x.Probe, x.VM, Why(x.Explanation, x.Cause))
-	}
-	if r := f.Rejected; r.Count > 0 {
-		safetext.Fprintf(t.w, "%d lines over TCP rejected, the last one: %s\n", r.Count, r.Last)
-	}
-	_, err := safetext.Fprintf(t.w, "%s\n\n", costLine(f))
-	return err
+	c.explain(t.w, f)
+	return nil
 }
 
-// clock shows when a window ended, by the clock on the wall here.
+// clock formats the local time at which a window ended.
 func clock(f *scope.Frame) string { return f.Time.Local().Format("15:04:05.000") }
 
-// columns write the table of a frame, row by row.
+// columns writes the table of a frame, row by row.
 type columns struct {
 	w       io.Writer
-	several bool // VMs
-	judged  bool // a probe has a QTA
-	amounts bool // a probe has an amount
+	several bool              // there are several VMs
+	judged  bool              // a probe has a QTA
+	amounts bool              // a probe has an amount
+	names   map[string]string // names of the probes, shortened as far as a table requires
 }
 
-// columnsOf returns those that a frame needs.
+// columnsOf returns the columns for a frame.
 func columnsOf(w io.Writer, f *scope.Frame) columns {
 	amounts := slices.ContainsFunc(f.Probes, func(p scope.Probe) bool { return p.Counts.Amount > 0 })
-	return columns{w, severalVMs(f), anyJudged(f), amounts}
+	return columns{w, severalVMs(f), anyRequired(f), amounts, shortNames(f)}
+}
+
+// shortNames returns different short names for the probes of a frame.
+func shortNames(f *scope.Frame) map[string]string {
+	var names []string
+	for i := range f.Probes {
+		names = append(names, f.Probes[i].Name)
+	}
+	short := make(map[string]string, len(names))
+	for i, text := range figures.Shortened(names, figures.MaxName) {
+		short[names[i]] = text
+	}
+	return short
 }
 
 func (c columns) cell(value any) { safetext.Fprintf(c.w, "%v\t", value) }
@@ -91,7 +122,7 @@ func (c columns) cells(values ...any) {
 func (c columns) end(value string) { safetext.Fprintf(c.w, "%s\t\n", value) }
 
 func (c columns) head() {
-	c.cells("probe", "n")
+	c.cells("outcome", "n")
 	for _, q := range scope.Quantiles() {
 		c.cell(fmt.Sprintf("p%g", q*100))
 	}
@@ -106,7 +137,7 @@ func (c columns) head() {
 }
 
 func (c columns) observedRow(p *scope.Probe) {
-	c.cells(label(p, c.several), instances(p))
+	c.cells(c.label(p), instances(p))
 	for _, q := range scope.Quantiles() {
 		c.cell(quantile(p, q))
 	}
@@ -114,12 +145,13 @@ func (c columns) observedRow(p *scope.Probe) {
 		c.cell(verdict(p.Judgement, p.Insufficient))
 	}
 	n := p.Counts
-	c.cells(success(p), n.Failures, timeouts(p), lost(n), n.Orphans, n.Lates)
+	c.cells(success(p), Failures(p, n.Failures, n.Timeouts), timeouts(p), lost(n), n.Orphans, n.Lates)
 	c.amount(n.Amount, n.Amount)
 	c.end(curve(p))
 }
 
-// amount writes an amount, of a probe that has one in all.
+// amount writes the amount n. all is the total amount of the probe; if that is 0, the cell is
+// empty.
 func (c columns) amount(n, all uint64) {
 	switch {
 	case c.amounts && all > 0:
@@ -129,7 +161,7 @@ func (c columns) amount(n, all uint64) {
 	}
 }
 
-// instances shows how many there are, with a mark where they were paired by their order.
+// instances formats the number of instances, with a mark if some were paired by order.
 func instances(p *scope.Probe) string {
 	n := fmt.Sprint(p.Observed.Instances())
 	if p.Inferred() {
@@ -138,8 +170,8 @@ func instances(p *scope.Probe) string {
 	return n
 }
 
-// calculatedRow shows what is calculated for a probe below what is observed, and how
-// far the two are apart.
+// calculatedRow writes the calculated figures of a probe below the observed ones, and the
+// distance between the two.
 func (c columns) calculatedRow(p *scope.Probe) {
 	c.cells(strings.TrimSpace("calculated "+apart(p)), p.CalculatedFrom)
 	for _, q := range scope.Quantiles() {
@@ -149,23 +181,17 @@ func (c columns) calculatedRow(p *scope.Probe) {
 		c.cell(verdict(p.CalculatedJudgement, p.CalculatedInsufficient))
 	}
 	success, _ := p.Calculated.Success()
-	c.cells(fmt.Sprintf("%.2f%%", success.Mid()*100), "", "", "", "", "")
+	c.cells(figures.Probability(success), "", "", "", "", "")
 	c.amount(0, 0)
 	c.end(calculatedCurve(p))
 }
 
-// anyJudged tells whether a probe of the frame has a QTA.
-func anyJudged(f *scope.Frame) bool {
-	for i := range f.Probes {
-		if f.Probes[i].Judgement != nil || f.Probes[i].CalculatedJudgement != nil {
-			return true
-		}
-	}
-	return false
+// anyRequired reports whether a probe of the frame has a QTA.
+func anyRequired(f *scope.Frame) bool {
+	return slices.ContainsFunc(f.Probes, func(p scope.Probe) bool { return p.Required })
 }
 
-// verdict shows whether a QTA is met, in brackets where the window is too poor for
-// anything to be made of it.
+// verdict formats whether a QTA is met, in brackets if the data is insufficient.
 func verdict(j *dq.Judgement, insufficient string) string {
 	if j == nil {
 		return "-"
@@ -177,8 +203,8 @@ func verdict(j *dq.Judgement, insufficient string) string {
 	return word
 }
 
-// apart shows how far observed and calculated ΔQ are apart for sure, and an
-// exclamation mark where chance does not explain it.
+// apart formats the certain distance between the observed and the calculated ΔQ, with an
+// exclamation mark if chance does not explain it.
 func apart(p *scope.Probe) string {
 	d := p.Divergence
 	if d == nil {
@@ -188,20 +214,29 @@ func apart(p *scope.Probe) string {
 	if d.Chance <= dq.RunChance {
 		mark = "!"
 	}
-	return fmt.Sprintf("Δ%.2f%s", d.Distance.Lo, mark)
+	return "Δ" + figures.Down(d.Distance.Lo, 2) + mark
 }
 
-// costLine says what observing the window cost.
+// costLine describes the cost of observing the window.
 func costLine(f *scope.Frame) string {
+	return fmt.Sprintf("cost: %s; collector %.2f %%", paid(f), float64(f.Cost.Collector)/float64(f.Window.Duration())*100)
+}
+
+// paid describes what VMs and applications paid for a window, or that this is unknown.
+func paid(f *scope.Frame) string {
 	window := f.Window.Duration()
-	vms := f.Cost
-	line := fmt.Sprintf("cost: %.0f events/s", float64(vms.Events)/window.Seconds())
-	if vms.PerEvent == 0 {
-		line += " × not measured yet"
-	} else {
-		line += fmt.Sprintf(" × %s = %.2f %% of a core in the VM", figures.Delay(vms.PerEvent), vms.Share(window)*100)
+	ofVM := func(p scope.Probe) bool { return p.Spec.Wrapper == "" }
+	switch rate := float64(f.Cost.Events) / window.Seconds(); {
+	case f.Unpriced() && !slices.ContainsFunc(f.Probes, ofVM):
+		return "paid by the application that sends over TCP, not known here"
+	case f.Unpriced():
+		return "no program ran in the VM; its other costs are not measured (see docs/run.md)"
+	case f.Cost.PerEvent > 0:
+		return fmt.Sprintf("%.0f events/s × %s = %.2f %% of a core in the VM", rate, figures.Delay(f.Cost.PerEvent), f.Cost.Share(window)*100)
+	case f.Cost.Events > 0:
+		return fmt.Sprintf("%.0f events/s, price not measured", rate)
 	}
-	return line + fmt.Sprintf("; collector %.2f %%", float64(f.Cost.Collector)/float64(window)*100)
+	return "no program ran in the VM"
 }
 
 // Close writes the totals over all frames.
@@ -209,24 +244,64 @@ func (t *Text) Close() error {
 	if len(t.totals) == 0 {
 		return nil
 	}
+	for i := range t.totals {
+		t.totals[i].end()
+	}
 	safetext.Fprintln(t.w, "totals")
 	tw := tabwriter.NewWriter(t.w, 8, 0, 1, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "probe\tVM\tstarts\tends\tsuccess\tfailure\ttimeout\tlost\torphan\tlate\t")
+	fmt.Fprintln(tw, "outcome\tVM\tstarts\tends\tsuccess\tfailure\ttimeout\tlost\torphan\tlate\t")
 	for _, c := range t.totals {
-		safetext.Fprintf(tw, "%s\t%v\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t\n", c.Outcome, c.VM, c.Starts, c.Ends,
-			c.Successes, c.Failures, c.Timeouts, lost(c), c.Orphans, c.Lates)
+		least := ""
+		if slices.Contains(t.slower, c.Outcome) {
+			least = "≥"
+		}
+		safetext.Fprintf(tw, "%s\t%v\t%d\t%d\t%s%d\t%s%d\t%d\t%s\t%d\t%d\t\n", c.Outcome, c.VM, c.Starts, c.Ends,
+			least, c.Successes, least, c.Failures, c.Timeouts, lost(c.Counts), c.Orphans, c.Lates)
 	}
 	if err := tw.Flush(); err != nil {
 		return err
 	}
 	if len(t.slower) > 0 {
-		safetext.Fprintf(t.w, "no limit that anybody set: timeouts of %s took longer than beamscope allowed for, and may have succeeded\n", strings.Join(t.slower, ", "))
+		safetext.Fprintf(t.w, "timeouts of %s: %s; how they ended is not known\n", strings.Join(t.slower, ", "), plot.SlowerThanChosen)
 	}
-	if !slices.ContainsFunc(t.totals, func(c outcome.Counts) bool { return c.Unobserved }) {
+	var attaching []string
+	for _, c := range t.totals {
+		if n := c.attaching.Total(); n > 0 {
+			attaching = append(attaching, fmt.Sprintf("%d of %s", n, c.Outcome))
+		}
+	}
+	if len(attaching) > 0 {
+		safetext.Fprintf(t.w, "lost while attaching, before the first whole window, and not in the table: %s\n", strings.Join(attaching, ", "))
+	}
+	if !slices.ContainsFunc(t.totals, func(c total) bool { return c.Unobserved }) {
 		return nil
 	}
 	_, err := fmt.Fprintln(t.w, "+ beside lost: beamscope did not observe all of the time, so more may be missing")
 	return err
+}
+
+// A total contains the totals of an outcome in a VM.
+type total struct {
+	outcome.Counts
+	attaching outcome.Loss // before the first completely observed window; not in Counts
+	whole     bool         // there was such a window
+}
+
+// add adds a window.
+func (t *total) add(c outcome.Counts) {
+	t.whole = t.whole || !c.Unobserved
+	if !t.whole {
+		t.attaching = t.attaching.Add(c.Loss)
+		c.Loss, c.Unobserved = outcome.Loss{}, false
+	}
+	t.Counts = t.Counts.Add(c)
+}
+
+// end completes the total: if no window was completely observed, there is no time of attaching.
+func (t *total) end() {
+	if !t.whole {
+		t.Loss, t.Unobserved, t.attaching = t.attaching, true, outcome.Loss{}
+	}
 }
 
 // add adds the counts of a window to the totals of their probe and VM.
@@ -236,19 +311,19 @@ func (t *Text) add(p *scope.Probe) {
 	if p.Slower() > 0 && !slices.Contains(t.slower, p.Name) {
 		t.slower = append(t.slower, p.Name)
 	}
-	for i := range t.totals {
-		if t.totals[i].Outcome == c.Outcome && t.totals[i].VM == c.VM {
-			t.totals[i] = t.totals[i].Add(c)
-			return
-		}
-	}
 	if c.VM == (outcome.VM{}) {
-		return // nothing ran, so nothing was counted
+		return // nothing ran, so there are no counts
 	}
-	t.totals = append(t.totals, c)
+	i := slices.IndexFunc(t.totals, func(sum total) bool { return sum.Outcome == c.Outcome && sum.VM == c.VM })
+	if i < 0 {
+		i = len(t.totals)
+		t.totals = append(t.totals, total{Counts: outcome.Counts{Outcome: c.Outcome, VM: c.VM}})
+	}
+	t.totals[i].add(c)
 }
 
-// lost shows what was lost: "5+" where that is not all, because we were not there.
+// lost formats the number of losses: "5+" if more may have been lost while beamscope did not
+// observe.
 func lost(c outcome.Counts) string {
 	if c.Unobserved {
 		return fmt.Sprintf("%d+", c.Loss.Total())
@@ -265,16 +340,17 @@ func severalVMs(f *scope.Frame) bool {
 	return false
 }
 
-func label(p *scope.Probe, several bool) string {
-	name := figures.Called(p.Name, p.Spec.Alias())
-	if !several {
+// label returns the name in the row of a probe.
+func (c columns) label(p *scope.Probe) string {
+	name := figures.Called(c.names[p.Name], p.Spec.Alias())
+	if !c.several {
 		return name
 	}
 	return fmt.Sprintf("%s of %v", name, p.VM)
 }
 
-// quantile shows a quantile: "-" where there is no data, "∞" where it falls in
-// the intangible mass.
+// quantile formats a quantile: "-" without data, and "∞" if it is in the intangible mass. It begins
+// with a question mark if lost instances could make it longer.
 func quantile(p *scope.Probe, q float64) string {
 	if p.Observed.Empty() {
 		return "-"
@@ -285,21 +361,26 @@ func quantile(p *scope.Probe, q float64) string {
 		return SlowerThan(p)
 	case !ok:
 		return "∞"
+	case p.QuantileMayBeLonger(q):
+		return figures.Unsure(d)
 	}
 	return figures.AtMost(d)
 }
 
-// timeouts shows how many instances timed out, or took longer than a dMax that nobody
-// required.
-func timeouts(p *scope.Probe) string {
-	if n := p.Slower(); n > 0 {
+// timeouts formats the number of instances that timed out, or that took longer than a dMax that
+// beamscope chose.
+func timeouts(p *scope.Probe) string { return timeoutsOf(p, p.Counts.Timeouts) }
+
+// timeoutsOf is timeouts for n of the instances.
+func timeoutsOf(p *scope.Probe, n uint64) string {
+	if p.Fitted && n > 0 {
 		return fmt.Sprintf("%s: %d", SlowerThan(p), n)
 	}
-	return fmt.Sprint(p.Counts.Timeouts)
+	return fmt.Sprint(n)
 }
 
-// success shows the share of the instances that succeeded: the least that it can be where
-// something was lost, or took longer than beamscope allowed for.
+// success formats the share of the instances that succeeded. It is a lower bound if some were
+// lost or took longer than a dMax that beamscope chose.
 func success(p *scope.Probe) string {
 	if least, isLeast, ok := p.LeastSuccess(); ok && isLeast {
 		return figures.AtLeast(least)
@@ -311,7 +392,7 @@ func success(p *scope.Probe) string {
 	return figures.Percent(s)
 }
 
-// calculatedQuantile shows the upper bound of a quantile.
+// calculatedQuantile formats the upper bound of a quantile.
 func calculatedQuantile(p *scope.Probe, q float64) string {
 	v, ok := p.Calculated.Quantile(q)
 	if !ok || !v.Finite() {
@@ -322,7 +403,7 @@ func calculatedQuantile(p *scope.Probe, q float64) string {
 
 const curveParts = 16
 
-// curve draws the ECDF with a character for each of its parts.
+// curve draws the ECDF with one character for each part.
 func curve(p *scope.Probe) string {
 	if p.Observed.Empty() {
 		return strings.Repeat("·", curveParts)
@@ -340,7 +421,7 @@ func calculatedCurve(p *scope.Probe) string {
 	})
 }
 
-// bars draws a probability, given at the end of each part.
+// bars draws a probability. at returns it for the end of each part.
 func bars(at func(part int) float64) string {
 	levels := []rune(" ▁▂▃▄▅▆▇█")
 	var b strings.Builder

@@ -16,9 +16,8 @@ import (
 	"github.com/beamscope/beamscope/internal/worst"
 )
 
-// WriteTrace writes where the time of an instance went as text, for people: how it
-// ended, one sentence, and the tree. start is when it began, by the clock on the wall.
-// Spans of less than 1 % of it are folded unless all are wanted.
+// WriteTrace writes where the time of an instance went: how it ended, one sentence, and the tree.
+// start is the wall time of its start. It folds spans of less than 1 % unless all is set.
 func WriteTrace(w io.Writer, i *outcome.Instance, start time.Time, all bool) error {
 	root := &i.Trace.Spans[0]
 	how := i.Status.String()
@@ -41,7 +40,7 @@ type traceLine struct {
 	Parent   uint64    `json:"parent_id,omitempty"`
 	VM       vm        `json:"vm"`
 	Status   string    `json:"status"`
-	Class    string    `json:"class,omitempty"` // of a failure
+	Class    string    `json:"class,omitempty"` // class of a failure
 	Start    time.Time `json:"start"`
 	Began    int64     `json:"start_monotonic_ns"`
 	Duration int64     `json:"duration_ns"`
@@ -53,23 +52,23 @@ type traceLine struct {
 type share struct {
 	Share     float64 `json:"share"`
 	Duration  int64   `json:"duration_ns"`
-	Own       bool    `json:"own"` // of the process of the instance itself
+	Own       bool    `json:"own"` // time of the instance's own process
 	Via       string  `json:"via,omitempty"`
 	ViaName   string  `json:"via_name,omitempty"`
-	spentTime         // of the longest part
+	spentTime         // describes the longest part
 }
 
-// span has its times since the start of the instance.
+// span contains times relative to the start of the instance.
 type span struct {
 	Parent int   `json:"parent"` // index among the spans, -1 for the first
 	Start  int64 `json:"start_ns"`
 	End    int64 `json:"end_ns"`
-	Parts  int   `json:"parts,omitempty"` // that it stands for, which took turns with others
+	Parts  int   `json:"parts,omitempty"` // number of parts that it combines, which alternated with others
 	spentTime
 	Link *link `json:"link,omitempty"`
 }
 
-// spentTime says what time was spent on.
+// spentTime describes where time was spent.
 type spentTime struct {
 	Kind      string `json:"kind"`
 	Process   string `json:"process,omitempty"`
@@ -83,18 +82,17 @@ type spentTime struct {
 	Reason    string `json:"reason,omitempty"`
 }
 
-// link is a message, with its times since the start of the instance; they may be
-// before it.
+// link is a message. Its times are relative to the start of the instance, and may be negative.
 type link struct {
 	From     string `json:"from"`
 	To       string `json:"to"`
-	Sent     *int64 `json:"sent_ns"`     // null where that was not seen
-	Received *int64 `json:"received_ns"` // null where it was not
+	Sent     *int64 `json:"sent_ns"`     // null if unknown
+	Received *int64 `json:"received_ns"` // null if unknown
 	Mark     string `json:"mark"`
 }
 
-// Trace writes where the time of an instance went, as an object. start is when it
-// began, by the clock on the wall.
+// Trace writes where the time of an instance went, as an object. start is the wall time of its
+// start.
 func (j *JSON) Trace(i *outcome.Instance, start time.Time) error {
 	line := traceLine{
 		Outcome: i.Outcome, ID: i.ID, Parent: i.Parent, VM: vm{i.VM.PID, i.VM.Node}, Status: i.Status.String(), Class: i.Class,
@@ -122,15 +120,14 @@ func spentOn(s *trace.Share) spentTime {
 	return spentTime{s.Kind.Word(), pidOf(s.Process), s.Name, s.Mark.String(), pidOf(s.Other), s.OtherName, s.Behind, s.Overtaken, s.Detail, s.Reason}
 }
 
-// mostTotal is how many shares of a total are shown as text, and leastTotal the least of
-// them.
+// mostTotal is the largest number of shares of a total in a text, and leastTotal the least share.
 const (
 	mostTotal  = 5
 	leastTotal = 0.01
 )
 
-// WriteTotals writes where the time of all explained instances went, in a line for each
-// outcome; of each VM where there are several.
+// WriteTotals writes where the time of all explained instances went, in one line for each
+// outcome, or for each outcome and VM if there are several VMs.
 func WriteTotals(w io.Writer, totals []*worst.Total) error {
 	several := slices.ContainsFunc(totals, func(t *worst.Total) bool { return t.VM != totals[0].VM })
 	var b strings.Builder
@@ -145,7 +142,7 @@ func WriteTotals(w io.Writer, totals []*worst.Total) error {
 	return err
 }
 
-// writeTotal writes a total, which is called so, in a line.
+// writeTotal writes a total with this name on one line.
 func writeTotal(b *strings.Builder, name string, t *scope.Tally) {
 	shares, _ := t.Shares()
 	var parts []string
@@ -156,7 +153,7 @@ func writeTotal(b *strings.Builder, name string, t *scope.Tally) {
 			rest -= s.Of
 		}
 	}
-	if len(parts) < t.Causes() && rest > 1e-9 { // rounding
+	if len(parts) < t.Causes() && rest > 1e-9 { // tolerates rounding
 		parts = append(parts, scope.Percent(rest)+" other")
 	}
 	instances := "1 instance"
@@ -170,7 +167,7 @@ func writeTotal(b *strings.Builder, name string, t *scope.Tally) {
 type totalLine struct {
 	Outcome string      `json:"outcome"`
 	VM      vm          `json:"vm"`
-	N       int         `json:"n"` // explained instances
+	N       int         `json:"n"` // number of explained instances
 	Total   int64       `json:"total_ns"`
 	Shares  []timeShare `json:"shares"` // the largest first; they add up to the total
 }
@@ -184,7 +181,7 @@ func (j *JSON) Total(t *worst.Total) error {
 	})
 }
 
-// linkOf returns the form of a link, nil for none.
+// linkOf converts a link, or returns nil for none.
 func linkOf(l trace.Link, start int64) *link {
 	if l == (trace.Link{}) {
 		return nil
@@ -201,7 +198,7 @@ func linkOf(l trace.Link, start int64) *link {
 	return out
 }
 
-// pidOf writes a process; "" for none.
+// pidOf formats a process, or returns "" for none.
 func pidOf(p trace.PID) string {
 	if p == 0 {
 		return ""

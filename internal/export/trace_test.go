@@ -17,7 +17,7 @@ import (
 	"github.com/beamscope/beamscope/internal/worst"
 )
 
-// explained is an instance that waited for a server with a full mailbox.
+// explained returns an instance that waited for a server with a full mailbox.
 func explained() *outcome.Instance {
 	const ms = int64(time.Millisecond)
 	client, server := trace.PID(10), trace.PID(1<<32|20)
@@ -71,8 +71,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// A time at which a message was not seen to be sent or taken is null, and not that of the
-// machine's clock at 0.
+// If the sending or taking of a message was not seen, its time is null, not time 0 of the
+// machine's clock.
 func TestTraceTimesNotSeen(t *testing.T) {
 	i := explained()
 	i.Trace.Spans[2].Link.Sent, i.Trace.Spans[3].Link.Received = 0, 0
@@ -99,7 +99,7 @@ func TestTraceTimesNotSeen(t *testing.T) {
 	}
 }
 
-// What is called something that a terminal would obey is not shown so.
+// Names with characters that a terminal would interpret are shown safely.
 func TestForeignTrace(t *testing.T) {
 	const foreign = "a\x1b[2J\nb"
 	i := explained()
@@ -118,7 +118,7 @@ func TestForeignTrace(t *testing.T) {
 	}
 }
 
-// A total says which VM it is of where there are several.
+// A total shows its VM if there are several.
 func TestTotals(t *testing.T) {
 	one, other := explained(), explained()
 	other.VM = outcome.VM{PID: 8}

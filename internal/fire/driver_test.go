@@ -11,12 +11,12 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// driver__call, which no scenario makes fire, does with a driver that is made for it.
+// No scenario makes driver__call fire. A driver written for this test does.
 func TestOwnDriver(t *testing.T) {
 	vmtest.NeedEBPF(t)
 	otp := vmtest.Private(t)
 	dir := compileDriver(t, otp)
-	found, err := locate(otp.Emulator())
+	found, err := locate(t.Context(), otp.Emulator())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestOwnDriver(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	beam := vmtest.StartOn(t, otp, erlang.Options{})
+	beam := vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Probes})
 	vmtest.Eval(t, beam, fmt.Sprintf(`
 		ok = erl_ddll:load(%q, "own_drv"),
 		Port = open_port({spawn_driver, "own_drv"}, []),

@@ -1,9 +1,9 @@
-// Package fire makes an Erlang VM do what its probes tell of, counts which of them
-// really fire, and compares that with the catalogue.
+// Package fire makes an Erlang VM cause the events of its probes, counts the probes that really
+// fire, and compares that with the catalogue.
 //
-// It does so to a VM of its own, started for the purpose from a copy of an installation's
-// executable: other VMs, those too that run the same executable, notice nothing. Which
-// installation that is the caller says. Nothing that a running process says is executed.
+// It uses a VM of its own, started from a copy of an installation's executable. So other VMs notice
+// nothing, even if they run the same executable. The caller chooses the installation. The package
+// executes nothing that a running process provides.
 package fire
 
 import (
@@ -20,12 +20,12 @@ import (
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
-// patience is how long the whole test may take.
+// patience limits the time of the whole test.
 const patience = 3 * time.Minute
 
-// Run tests the VM of an installation. It takes some seconds and, whatever the VM
-// does, not much more than three minutes; when it returns, what it has started is gone.
-// The error says why there is no report. That a scenario failed is in the report.
+// Run tests the VM of an installation. It takes some seconds, and not much more than three minutes
+// even if the VM misbehaves. When it returns, everything that it started has ended. An error means
+// that there is no report. The report contains failed scenarios.
 func Run(ctx context.Context, otp erlang.OTP) (report Report, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("the VM under test took more than %v", patience))
 	defer cancel()
@@ -41,7 +41,7 @@ func Run(ctx context.Context, otp erlang.OTP) (report Report, err error) {
 	if err != nil {
 		return Report{}, err
 	}
-	found, err := locate(private.Emulator())
+	found, err := locate(ctx, private.Emulator())
 	if err != nil {
 		return Report{}, fmt.Errorf("%s: %w", otp.Emulator(), err)
 	}

@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// JSON writes a report for machines, one object a line: one for each probe, one for
-// each scenario that failed, then what comes of them.
+// JSON writes a report for machines, one object a line: one for each probe, one for each failed
+// scenario, then the conclusion.
 func JSON(w io.Writer, r Report) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
@@ -26,23 +26,23 @@ func JSON(w io.Writer, r Report) error {
 	})
 }
 
-// A probeLine is a probe as JSON has it.
+// A probeLine is a probe in JSON.
 type probeLine struct {
 	Probe     string      `json:"probe"`     // process-spawn
 	Name      string      `json:"name"`      // process__spawn
-	Catalogue string      `json:"catalogue"` // "" where it does not know the probe
+	Catalogue string      `json:"catalogue"` // "" if the catalogue lacks the probe
 	Found     string      `json:"found"`     //
-	Members   int         `json:"members"`   // of a family that the executable has; 1 for others, 0 where it is not there
-	Hits      uint64      `json:"hits"`      // altogether
+	Members   int         `json:"members"`   // of a family in the executable; 1 for other probes, 0 if it is not in the executable
+	Hits      uint64      `json:"hits"`      // in total
 	Checks    []checkLine `json:"checks"`    //
-	Why       string      `json:"why"`       // it was not tried, or not attached to
-	Wrong     string      `json:"wrong"`     // with the catalogue; "" where the two agree
+	Why       string      `json:"why"`       // why it was not tried or not attached to
+	Wrong     string      `json:"wrong"`     // error in the catalogue; "" if the catalogue and the test agree
 }
 
 type checkLine struct {
 	Scenario string `json:"scenario"`
 	Want     uint64 `json:"want"`
-	Exact    bool   `json:"exact"` // otherwise more is right too
+	Exact    bool   `json:"exact"` // otherwise Want is a minimum
 	Got      uint64 `json:"got"`
 	OK       bool   `json:"ok"`
 }
@@ -57,7 +57,7 @@ type resultLine struct {
 	OTP      string `json:"otp"`
 	Flavour  string `json:"flavour"`
 	Agrees   bool   `json:"agrees"`
-	Complete bool   `json:"complete"` // all scenarios were carried out
+	Complete bool   `json:"complete"` // all scenarios were completed
 }
 
 func (p Probe) line() probeLine {

@@ -9,7 +9,7 @@ import (
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
-// A Report is what was found out about a VM.
+// A Report is the result of a test of a VM.
 type Report struct {
 	Exe     string     // the file of the VM, for people
 	Version string     // of OTP
@@ -18,45 +18,45 @@ type Report struct {
 	Failed  []Failure  // scenarios that could not be carried out
 }
 
-// A Probe is what was found out about a probe, or a family of them.
+// A Probe is the result for a probe, or a family of them.
 type Probe struct {
-	dtrace.Probe // of the catalogue; only Name where that does not know it
+	dtrace.Probe // from the catalogue; only Name if the catalogue lacks it
 
 	Known   bool // to the catalogue
 	Found   Found
-	Members int    // how many of it the executable has; 1 for one that is no family
+	Members int    // number of members in the executable; 1 if it is no family
 	Hits    uint64 // from the start of the VM to the end of the test
 	Checks  []Check
-	Refused string // why it was not attached to; "" where it was
-	Why     string // for those that were not tried
-	Wrong   string // what the catalogue should not say; "" where the two agree
+	Refused string // why the test did not attach to it; "" if it did
+	Why     string // why it was not tried
+	Wrong   string // error in the catalogue; "" if the catalogue and the test agree
 }
 
-// Found says what became of a probe.
+// Found is the result for a probe, as a kind.
 type Found uint8
 
-// What can become of a probe.
+// The kinds of results.
 const (
 	Fired     Found = iota
-	Silent          // though the VM did what it tells of
+	Silent          // although the VM caused its event
 	NotThere        // in the executable
 	Dangerous       // and for that reason not attached to
 	Unmade          // no scenario makes it fire, and nothing else did
 	Untried         // the scenarios that would make it fire could not be carried out
 )
 
-// String returns what became of the probe, in words.
+// String returns the result in words.
 func (f Found) String() string {
 	words := [...]string{"fired", "did not fire", "not in the executable", "skipped, dangerous", "no scenario", "not tried"}
 	return words[f]
 }
 
-// A Check is the comparison of how often a probe fired in a scenario with how often
-// it should have. Of a family it is about the member that is worst.
+// A Check compares how often a probe fired in a scenario with how often it should have fired. For a
+// family, it is the check of the worst member.
 type Check struct {
 	Scenario string
 	Want     uint64
-	Exact    bool // not more often either
+	Exact    bool // Want is exact, and not a minimum
 	Got      uint64
 }
 
@@ -69,8 +69,7 @@ type Failure struct {
 	Err      error
 }
 
-// Settled returns the probes of which the catalogue does not know whether they fire,
-// and the test does.
+// Settled returns the probes whose state is unknown in the catalogue and known from the test.
 func (r Report) Settled() []Probe {
 	var out []Probe
 	for _, p := range r.Probes {
@@ -92,8 +91,7 @@ func (r Report) Wrong() []Probe {
 	return out
 }
 
-// Verdict returns nil where the catalogue and the VM agree, and otherwise an error that
-// says what to do.
+// Verdict returns nil if the catalogue and the VM agree, and otherwise an error with advice.
 func (r Report) Verdict() error {
 	wrong := r.Wrong()
 	switch {
@@ -114,7 +112,7 @@ func probes(n int) string {
 	return fmt.Sprintf("%d probes", n)
 }
 
-// evidence is what a report is made of.
+// An evidence is the data for a report.
 type evidence struct {
 	exe, version string
 	release      int // of Erlang/OTP
@@ -151,7 +149,7 @@ func judge(e evidence, catalogue []dtrace.Probe) Report {
 	return r
 }
 
-// probe judges an entry of the catalogue.
+// probe makes the result for an entry of the catalogue.
 func (e evidence) probe(known dtrace.Probe) Probe {
 	p := Probe{Probe: known, Known: true}
 	for _, m := range members(known) {
@@ -161,7 +159,7 @@ func (e evidence) probe(known dtrace.Probe) Probe {
 		}
 	}
 	if e.flavour == vm.Interpreter && p.Members > 0 {
-		p.State = dtrace.StateUnknown // the catalogue is about VMs that compile
+		p.State = dtrace.StateUnknown // the catalogue describes VMs with the JIT
 	}
 	switch {
 	case p.Members == 0:
@@ -175,7 +173,7 @@ func (e evidence) probe(known dtrace.Probe) Probe {
 	return p
 }
 
-// check looks at what scenarios made of a probe.
+// check adds the checks of a probe in all scenarios.
 func (e evidence) check(p *Probe) {
 	p.Found = Unmade
 	p.Why = unmade()[p.Name]
@@ -200,7 +198,7 @@ func (e evidence) check(p *Probe) {
 	}
 }
 
-// wrong says what is wrong with what the catalogue says.
+// wrong describes the error in the catalogue's entry.
 func (p Probe) wrong() string {
 	claimed := p.State == dtrace.Alive || p.State == dtrace.DirtyOnly
 	switch {
@@ -226,7 +224,7 @@ func (p Probe) wrong() string {
 	return ""
 }
 
-// difference says how often a probe fired that should have fired otherwise.
+// difference describes a failed check.
 func (c Check) difference() string {
 	amount := "at least"
 	if c.Exact {

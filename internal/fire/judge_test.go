@@ -20,13 +20,13 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// one is a scenario that makes a probe fire.
+// one returns the result of a scenario that makes a probe fire.
 func one(name string, makes []expectation, hits map[string]uint64) result {
 	return result{scenario: scenario{name: name, times: 100, makes: makes}, hits: hits}
 }
 
-// seen is evidence about an executable with these probes, whose totals are what the
-// scenarios have counted.
+// seen returns evidence about an executable with these probes. The totals are the sums over the
+// scenarios.
 func seen(present []string, results ...result) evidence {
 	e := evidence{
 		exe: "/opt/otp/bin/beam.smp", version: "25.2.3", release: 25, flavour: vm.JIT,
@@ -43,8 +43,7 @@ func seen(present []string, results ...result) evidence {
 	return e
 }
 
-// harmless returns entries of a catalogue that are harmless on OTP 25, but those with a
-// hazard.
+// harmless marks entries of a catalogue as harmless on OTP 25, except those with a hazard.
 func harmless(probes ...dtrace.Probe) []dtrace.Probe {
 	for i := range probes {
 		if probes[i].Hazard == "" {
@@ -65,14 +64,14 @@ func TestJudge(t *testing.T) {
 		found Found
 		wrong string
 	}{
-		{"as it should", dtrace.Probe{State: dtrace.Alive}, seen([]string{"p"}, one("s", hundred, hits(100))), Fired, ""},
+		{"as expected", dtrace.Probe{State: dtrace.Alive}, seen([]string{"p"}, one("s", hundred, hits(100))), Fired, ""},
 		{"too seldom", dtrace.Probe{State: dtrace.Alive}, seen([]string{"p"}, one("s", hundred, hits(99))), Fired, "fired 99 times in s, and not exactly 100"},
 		{"too often", dtrace.Probe{State: dtrace.Alive}, seen([]string{"p"}, one("s", hundred, hits(200))), Fired, "fired 200 times in s, and not exactly 100"},
-		{"once would do", dtrace.Probe{State: dtrace.Alive}, seen([]string{"p"}, one("s", atLeast(1, "p"), hits(7))), Fired, ""},
-		{"too seldom by far", dtrace.Probe{State: dtrace.Alive}, seen([]string{"p"}, one("s", atLeast(8, "p"), hits(7))), Fired, "fired 7 times in s, and not at least 8"},
+		{"more often than the minimum", dtrace.Probe{State: dtrace.Alive}, seen([]string{"p"}, one("s", atLeast(1, "p"), hits(7))), Fired, ""},
+		{"below the minimum", dtrace.Probe{State: dtrace.Alive}, seen([]string{"p"}, one("s", atLeast(8, "p"), hits(7))), Fired, "fired 7 times in s, and not at least 8"},
 		{"silent though alive", dtrace.Probe{State: dtrace.Alive}, seen([]string{"p"}, one("s", hundred, hits(0))), Silent, "did not fire"},
 		{"silent though dirty", dtrace.Probe{State: dtrace.DirtyOnly}, seen([]string{"p"}, one("s", hundred, hits(0))), Silent, "did not fire"},
-		{"dirty, on schedulers of the other kind", dtrace.Probe{State: dtrace.DirtyOnly},
+		{"dirty, on normal schedulers", dtrace.Probe{State: dtrace.DirtyOnly},
 			seen([]string{"p"}, one("s", hundred, hits(100)), one("q", silent("p"), hits(3))), Fired, "fired 3 times in q, and not exactly 0"},
 		{"fires only outside", dtrace.Probe{State: dtrace.Alive},
 			evidence{release: 25, present: map[string]bool{"p": true}, results: []result{one("s", hundred, hits(0))}, totals: hits(5)}, Fired, "fired 0 times in s, and not exactly 100"},
@@ -86,9 +85,9 @@ func TestJudge(t *testing.T) {
 		{"settled alive", dtrace.Probe{}, seen([]string{"p"}, one("s", hundred, hits(100))), Fired, ""},
 		{"settled dead", dtrace.Probe{}, seen([]string{"p"}, one("s", hundred, hits(0))), Silent, ""},
 		{"no scenario", dtrace.Probe{State: dtrace.Alive}, seen([]string{"p"}, one("s", silent("p"), hits(0))), Unmade, ""},
-		{"no scenario, and yet", dtrace.Probe{State: dtrace.Alive}, evidence{release: 25, present: map[string]bool{"p": true}, totals: hits(1)}, Fired, ""},
+		{"no scenario, but it fires", dtrace.Probe{State: dtrace.Alive}, evidence{release: 25, present: map[string]bool{"p": true}, totals: hits(1)}, Fired, ""},
 		{"failed", dtrace.Probe{State: dtrace.Alive}, seen([]string{"p"}, broken), Untried, ""},
-		{"failed, but not another", dtrace.Probe{State: dtrace.Alive}, seen([]string{"p"}, broken, one("r", hundred, hits(0))), Silent, "did not fire"},
+		{"one scenario failed, another did not", dtrace.Probe{State: dtrace.Alive}, seen([]string{"p"}, broken, one("r", hundred, hits(0))), Silent, "did not fire"},
 		{"dangerous", dtrace.Probe{State: dtrace.Alive, Hazard: "hangs"}, seen([]string{"p"}, one("s", hundred, nil)), Dangerous, ""},
 		{"dangerous and gone", dtrace.Probe{State: dtrace.Alive, Hazard: "hangs"}, seen(nil), NotThere, "is not in the executable"},
 		{"harmless elsewhere", dtrace.Probe{State: dtrace.Alive}, evidence{release: 27, present: map[string]bool{"p": true}}, Dangerous, ""},
@@ -113,7 +112,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// An interpreter is not what the catalogue is about, but for what is not there.
+// The catalogue does not describe interpreters, except which probes are absent.
 func TestInterpreter(t *testing.T) {
 	e := seen([]string{"p"}, one("s", exactly(1, "p"), map[string]uint64{"p": 1}))
 	e.flavour = vm.Interpreter
@@ -149,7 +148,7 @@ func TestFamily(t *testing.T) {
 	}
 }
 
-// A scenario is met if and only if none of its checks fails.
+// A scenario is met if and only if all of its checks are OK.
 func TestMet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s scenario
@@ -170,7 +169,7 @@ func TestMet(t *testing.T) {
 	})
 }
 
-// mixed is a report with everything that there can be in one.
+// mixed returns a report with every kind of result.
 func mixed() Report {
 	family := dtrace.Probe{Name: dtrace.UserTrace, Family: 2, State: dtrace.Alive}
 	catalogue := []dtrace.Probe{
@@ -200,7 +199,7 @@ func mixed() Report {
 	return judge(e, harmless(catalogue...))
 }
 
-// agreeing is a report without anything to complain of.
+// agreeing returns a report without errors.
 func agreeing() Report {
 	return judge(seen([]string{"message__send"},
 		one("messages", exactly(200, "message__send"), map[string]uint64{"message__send": 200}),
@@ -258,8 +257,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// Every probe of the catalogue that could fire is fired by a scenario, or it is said
-// why not; and scenarios are about probes of the catalogue.
+// A scenario fires each probe of the catalogue that can fire, or unmade gives the reason. Scenarios
+// mention only probes of the catalogue.
 func TestScenariosCover(t *testing.T) {
 	fired := make(map[string]bool)
 	for _, s := range append(scenarios(vm.JIT, 29), starting()) {
@@ -272,7 +271,7 @@ func TestScenariosCover(t *testing.T) {
 		_, excused := without[p.Name]
 		needed := p.State != dtrace.Absent && len(p.Harmless) > 0
 		if needed == (fired[p.Name] == excused) {
-			t.Errorf("%s: needed %v, fired by a scenario %v, said why not %v", p.Name, needed, fired[p.Name], excused)
+			t.Errorf("%s: needed %v, fired by a scenario %v, reason given %v", p.Name, needed, fired[p.Name], excused)
 		}
 		delete(fired, p.Name)
 		delete(without, p.Name)
@@ -282,7 +281,7 @@ func TestScenariosCover(t *testing.T) {
 	}
 }
 
-// The documentation tells of every scenario.
+// The documentation mentions every scenario.
 func TestScenariosDocumented(t *testing.T) {
 	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "doctor.md"))
 	if err != nil {
@@ -290,7 +289,7 @@ func TestScenariosDocumented(t *testing.T) {
 	}
 	for _, s := range append(scenarios(vm.JIT, 29), starting()) {
 		if !strings.Contains(string(doc), "`"+s.name+"`") {
-			t.Errorf("docs/doctor.md does not tell of the scenario %s", s.name)
+			t.Errorf("docs/doctor.md does not mention the scenario %s", s.name)
 		}
 	}
 }

@@ -21,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The catalogue agrees with a real VM of each release, all scenarios can be carried out, and all
-// probes that can fire are fired, as often as they should be.
+// The catalogue agrees with a real VM of each release. All scenarios complete, and all probes that
+// can fire do so, as often as they should.
 func TestAgrees(t *testing.T) {
 	vmtest.NeedEBPF(t)
 	vmtest.OnEach(t, agrees)
@@ -62,11 +62,11 @@ func agrees(t *testing.T, otp erlang.OTP) {
 	}
 }
 
-// A VM that runs the executable in question does not notice: its probes stay off.
+// The test does not affect another VM that runs the same executable: its probes stay disabled.
 func TestOthersUntouched(t *testing.T) {
 	vmtest.NeedEBPF(t)
 	otp := vmtest.Private(t)
-	other := vmtest.StartOn(t, otp, erlang.Options{})
+	other := vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Probes})
 
 	done := make(chan error)
 	go func() {
@@ -92,7 +92,7 @@ func TestOthersUntouched(t *testing.T) {
 	}
 }
 
-// However it ends, nothing is left over.
+// However the test ends, it leaves no processes and no files.
 func TestLeavesNothing(t *testing.T) {
 	vmtest.NeedEBPF(t)
 	otp := vmtest.OTP(t)
@@ -122,7 +122,7 @@ func TestLeavesNothing(t *testing.T) {
 	}
 }
 
-// awaitVM returns when a process runs an executable below a folder.
+// awaitVM waits until a process runs an executable below a folder.
 func awaitVM(ctx context.Context, dir string) {
 	for ctx.Err() == nil {
 		if found, _ := programs(dir); len(found) > 0 {
@@ -152,8 +152,8 @@ func programs(dir string) ([]string, error) {
 	return found, err
 }
 
-// Nobody else learns the cookie by which the two VMs trust each other: it is not on their
-// command lines, and others cannot read the file that it is in.
+// The cookie of the two VMs is secret: it is not on their command lines, and other users cannot
+// read the file that contains it.
 func TestCookieIsSecret(t *testing.T) {
 	otp := vmtest.OTP(t)
 	dir := t.TempDir()

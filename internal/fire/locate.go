@@ -1,6 +1,7 @@
 package fire
 
 import (
+	"context"
 	"strconv"
 
 	"github.com/beamscope/beamscope/dtrace"
@@ -9,25 +10,25 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// The probes that mark scenarios, as vm_events.erl has it.
+// The probes that mark scenarios, as in vm_events.erl.
 const (
 	beginMark = dtrace.UserTrace + "1"
 	endMark   = dtrace.UserTrace + "2"
 )
 
-// places are what there is to count in an executable.
+// A places contains the places to count in an executable.
 type places struct {
 	release int // of Erlang/OTP
 	list    []hits.Place
 	names   []string        // of the probes, by place
-	present map[string]bool // all probes, also those that are not to be counted
+	present map[string]bool // all probes, including those that are not counted
 }
 
-// locate finds the probes in an executable, and the functions that stand in for some.
-// Those that the catalogue does not know to be harmless are not counted. The error wraps
-// [dtrace.ErrRefused] where that holds of all.
-func locate(path string) (places, error) {
-	image, err := vm.ReadImage(path)
+// locate finds the probes in an executable, and the functions that stand in for some. It leaves out
+// those that the catalogue does not call harmless. The error wraps [dtrace.ErrRefused] if none is
+// left.
+func locate(ctx context.Context, path string) (places, error) {
+	image, err := vm.ReadImage(ctx, path, nil)
 	if err != nil {
 		return places{}, err
 	}
@@ -65,7 +66,7 @@ func mark(name string) hits.Mark {
 	return hits.None
 }
 
-// byName returns counts by the names of probes.
+// byName returns counts by probe name.
 func (p *places) byName(counts []hits.Count, of func(hits.Count) uint64) map[string]uint64 {
 	named := make(map[string]uint64, len(counts))
 	for i, c := range counts {
@@ -74,7 +75,7 @@ func (p *places) byName(counts []hits.Count, of func(hits.Count) uint64) map[str
 	return named
 }
 
-// members returns the names of the probes that an entry of the catalogue stands for.
+// members returns the names of the probes of a catalogue entry.
 func members(p dtrace.Probe) []string {
 	if p.Family == 0 {
 		return []string{p.Name}

@@ -12,21 +12,21 @@ import (
 	"github.com/beamscope/beamscope/erlang"
 )
 
-// A pair is the VM under test, and another one to talk to.
+// A pair is the VM under test and a peer node.
 type pair struct {
 	vm, peer *erlang.VM
 	peerName string // the name of its node
-	peerErr  error  // why the two do not talk
+	peerErr  error  // why the two are not connected
 }
 
-// socketBuffer is the size of the buffers of the connection on either side, in bytes.
-// In those of usual sizes, which grow with what is in them, the system can take a flood
-// as fast as the VM lets it go, and the driver is never busy.
+// socketBuffer is the size of the connection's buffers on either side, in bytes. Buffers of the
+// usual sizes grow with their contents. Then the system can accept a flood as fast as the VM sends
+// it, and the driver is never busy.
 const socketBuffer = 8 << 10
 
-// startPair starts the VM under test and its peer, which is not under test and so
-// runs the installation's own executable. They find each other without a name
-// server, on the loopback interface. Files that they need go to a folder of this user's.
+// startPair starts the VM under test and its peer. The peer is not under test and runs the
+// installation's own executable. They find each other on the loopback interface, without a name
+// server. Their files are in a folder of this user.
 func startPair(ctx context.Context, dir string, otp, underTest erlang.OTP) (*pair, error) {
 	home, err := newHome(dir)
 	if err != nil {
@@ -43,15 +43,15 @@ func startPair(ctx context.Context, dir string, otp, underTest erlang.OTP) (*pai
 	}
 	name := fmt.Sprintf("beamscope_fire_%d", os.Getpid())
 	p := &pair{peerName: name + "_peer@localhost"}
-	p.vm, err = erlang.StartVM(ctx, underTest, erlang.Options{Env: env, Args: append([]string{
+	p.vm, err = erlang.StartVM(ctx, underTest, erlang.Options{Carrier: erlang.Probes, Env: env, Args: append([]string{
 		"-sname", name + "@localhost", "-dist_listen", "false",
-		"+zdbbl", "1", // so that a connection is congested soon
+		"+zdbbl", "1", // so that a connection is soon congested
 		"-kernel", "inet_dist_connect_options", fmt.Sprintf("[{sndbuf,%d}]", socketBuffer),
 	}, common...)})
 	if err != nil {
 		return nil, err
 	}
-	p.peer, p.peerErr = erlang.StartVM(ctx, otp, erlang.Options{Env: env, Args: append([]string{
+	p.peer, p.peerErr = erlang.StartVM(ctx, otp, erlang.Options{Carrier: erlang.Probes, Env: env, Args: append([]string{
 		"-sname", p.peerName,
 		"-kernel", "inet_dist_listen_options", fmt.Sprintf("[{recbuf,%d}]", socketBuffer),
 	}, common...)})
@@ -64,19 +64,19 @@ func startPair(ctx context.Context, dir string, otp, underTest erlang.OTP) (*pai
 	return p, nil
 }
 
-// newHome makes a home for VMs in a folder, with a cookie of their own in it, and returns
-// its path. Whoever knows the cookie can have the VMs do anything, with the privileges of
-// this process. So it is not on their command lines, which every local user can read.
+// newHome makes a home folder for the VMs with a random cookie in it, and returns its path. Anybody
+// who knows the cookie can control the VMs, with the privileges of this process. So it is not on
+// their command lines, which every local user can read.
 func newHome(dir string) (string, error) {
 	home := filepath.Join(dir, "home")
 	if err := os.Mkdir(home, 0o700); err != nil {
 		return "", err
 	}
-	// The VM wants a file that nobody but its owner can read (erlang:get_cookie/0).
+	// The VM requires that only the owner can read the file (erlang:get_cookie/0).
 	return home, os.WriteFile(filepath.Join(home, ".erlang.cookie"), []byte(rand.Text()), 0o400)
 }
 
-// freePort returns a port that nobody listened at a moment ago.
+// freePort returns a port that was free a moment ago.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -85,7 +85,7 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }
 
-// stop ends both. Those that do not listen are killed.
+// stop ends both VMs. It kills a VM that does not respond.
 func (p *pair) stop() {
 	if p.peer != nil {
 		_ = p.peer.Stop()

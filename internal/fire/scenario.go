@@ -5,33 +5,33 @@ import (
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
-// times is how often a scenario does what it is about, unless that takes long.
+// times is the number of repetitions in a scenario, unless they take long.
 const times = 100
 
-// some is how often it does what has another thread or process of the operating
-// system take part, and few what takes long.
+// some is the number of repetitions that involve another thread or process of the operating system,
+// and few that of slow ones.
 const some, few = 20, 5
 
-// A scenario is something that the VM under test is made to do.
+// A scenario is a task for the VM under test.
 type scenario struct {
 	name  string // of the scenario in vm_events.erl
-	times int    // how often it does what it is about
-	peer  bool   // it needs another node
+	times int    // number of repetitions
+	peer  bool   // whether it needs another node
 	makes []expectation
 }
 
-// An expectation is how often a probe has to fire in a scenario.
+// An expectation is how often a probe must fire in a scenario.
 type expectation struct {
 	probe string
 	times uint64
-	exact bool // and not more often
+	exact bool // times is exact, and not a minimum
 }
 
 func exactly(times uint64, probes ...string) []expectation { return expect(times, true, probes) }
 
 func atLeast(times uint64, probes ...string) []expectation { return expect(times, false, probes) }
 
-// silent expects of probes that they stay silent.
+// silent returns expectations that probes do not fire.
 func silent(probes ...string) []expectation { return expect(0, true, probes) }
 
 func expect(times uint64, exact bool, probes []string) []expectation {
@@ -60,8 +60,7 @@ func (s scenario) met(hits map[string]uint64) bool {
 	return true
 }
 
-// check compares an expectation with what was counted: of a family with the member
-// that meets it least.
+// check compares an expectation with the counts. For a family, it uses the worst member.
 func (want expectation) check(hits map[string]uint64) Check {
 	worst := Check{Want: want.times, Exact: want.exact, Got: hits[want.probe]}
 	if want.probe != dtrace.UserTrace {
@@ -81,14 +80,14 @@ func (want expectation) check(hits map[string]uint64) Check {
 	return worst
 }
 
-// starting is what a VM does before scenarios can be carried out. It loads the
-// drivers that are built in; others rarely bring along what that probe tells of.
+// starting is the scenario of starting a VM, before other scenarios can run. It loads the built-in
+// drivers. Other drivers rarely have the init callback that driver__init reports.
 func starting() scenario {
 	return scenario{name: "start", times: 1, makes: atLeast(1, "driver__init")}
 }
 
-// scenarios returns what a VM of a flavour and a release of Erlang/OTP is made to do, and
-// which probes that has to fire.
+// scenarios returns the tasks for a VM of a flavour and a release of Erlang/OTP, and the probes
+// that they must fire.
 func scenarios(flavour vm.Flavour, release int) []scenario {
 	const (
 		minorStart, minorEnd = "gc_minor__start", "gc_minor__end"
@@ -97,10 +96,10 @@ func scenarios(flavour vm.Flavour, release int) []scenario {
 		queued, toAlias      = "message__queued", "message__send__alias"
 	)
 	silentInJIT := silent
-	if flavour == vm.Interpreter { // it tells of schedulers and NIFs of any kind
+	if flavour == vm.Interpreter { // an interpreter reports all kinds of schedulers and NIFs
 		silentInJIT = func(...string) []expectation { return nil }
 	}
-	// OTP 28 has brought erlang:hibernate/0, and messages with priority.
+	// OTP 28 introduced erlang:hibernate/0 and priority messages.
 	serverHibernates, prioritized := exactly(times, "process__hibernate"), []scenario(nil)
 	if release >= 28 {
 		serverHibernates = silent("process__hibernate")
@@ -156,8 +155,8 @@ func scenarios(flavour vm.Flavour, release int) []scenario {
 	}...)
 }
 
-// unmade returns why no scenario makes a probe fire, by the probe's name. With
-// a driver of another kind they can fire.
+// unmade returns why no scenario makes a probe fire, by the probe's name. These probes can fire
+// with other drivers.
 func unmade() map[string]string {
 	return map[string]string{
 		"dist__output": "no driver of Erlang/OTP that connects nodes lacks outputv",

@@ -9,11 +9,11 @@ import (
 	"github.com/beamscope/beamscope/dtrace"
 )
 
-// checksColumns is how many columns checks get before they are continued on the next
-// line. The table then has about 100.
+// checksColumns is the width of the checks before they continue on the next line. The table is then
+// about 100 columns wide.
 const checksColumns = 42
 
-// Text writes a report for people: a table, what was learnt, and what is wrong.
+// Text writes a report for people: a table, the new knowledge, and the errors.
 func Text(w io.Writer, r Report) error {
 	var table strings.Builder
 	cells := tabwriter.NewWriter(&table, 0, 8, 2, ' ', 0)
@@ -46,7 +46,7 @@ func (r Report) title() string {
 	return title
 }
 
-// label is the probe's name; a family's has its range.
+// label returns the probe's name, or the range of a family.
 func (p Probe) label() string {
 	if p.Family > 0 {
 		return fmt.Sprintf("%s0…%d", p.DTraceName(), p.Family-1)
@@ -75,7 +75,8 @@ func count(n uint64) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// checks says how often the probe fired in each scenario, or why it was not tried.
+// checks returns the number of times that the probe fired in each scenario, or the reason why it
+// was not tried.
 func (p Probe) checks() []string {
 	if len(p.Checks) == 0 {
 		return strings.Fields(p.Why)
@@ -87,9 +88,9 @@ func (p Probe) checks() []string {
 	return out
 }
 
-// String returns the scenario and how often the probe fired there: "messages=200"
-// where that had to be so exactly, "start≥1" where it was at least so often, and what
-// was counted before what was wanted where that is not so: "messages:199≠200".
+// String returns the scenario and the number of times that the probe fired in it: "messages=200" if
+// the number must be exact, "start≥1" if it is a minimum. If the count is wrong, it stands before
+// the required number: "messages:199≠200".
 func (c Check) String() string {
 	relation := "≥"
 	if c.Exact {
@@ -105,7 +106,7 @@ func (c Check) String() string {
 	return fmt.Sprintf("%s:%d%s%d", c.Scenario, c.Got, relation, c.Want)
 }
 
-// fill puts words into lines of at most so many columns; there is at least one line.
+// fill wraps words into lines of at most columns columns. It returns at least one line.
 func fill(words []string, columns int) []string {
 	lines := []string{""}
 	for _, word := range words {
@@ -122,9 +123,9 @@ func fill(words []string, columns int) []string {
 	return lines
 }
 
-// footer says what comes of the test.
+// footer writes the conclusions of the test.
 func (r Report) footer(w io.Writer) {
-	paragraph(w, "Checked is how often a probe fired in a scenario: =100 exactly so often, ≥1 at least so often. Of a family it is about each member.")
+	paragraph(w, "Checked is how often a probe fired in a scenario: =100 exactly so often, ≥1 at least so often. For a family, the number is for each member.")
 	for _, f := range r.Failed {
 		fmt.Fprintf(w, "\nThe scenario %s failed: %v\n", f.Scenario, f.Err)
 	}
@@ -142,7 +143,7 @@ func (r Report) footer(w io.Writer) {
 			}
 			names = append(names, fmt.Sprintf("%s is %s", p.label(), state))
 		}
-		paragraph(w, "What the catalogue does not know: "+strings.Join(names, ", ")+".")
+		paragraph(w, "Not in the catalogue: "+strings.Join(names, ", ")+".")
 	}
 	wrong := r.Wrong()
 	for _, p := range wrong {
@@ -156,7 +157,7 @@ func (r Report) footer(w io.Writer) {
 	}
 }
 
-// complaint says what is wrong with what the catalogue says of the probe.
+// complaint describes the error in the catalogue's entry of the probe.
 func (p Probe) complaint() string {
 	if !p.Known {
 		return fmt.Sprintf("%s %s.", p.label(), p.Wrong)
@@ -164,7 +165,7 @@ func (p Probe) complaint() string {
 	return fmt.Sprintf("%s: the catalogue says %s, and here it %s.", p.label(), p.State, p.Wrong)
 }
 
-// paragraph writes text in lines of about 100 columns, after an empty one.
+// paragraph writes an empty line and then text in lines of about 100 columns.
 func paragraph(w io.Writer, text string) {
 	fmt.Fprintf(w, "\n%s\n", strings.Join(fill(strings.Fields(text), 100), "\n"))
 }

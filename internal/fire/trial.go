@@ -9,21 +9,21 @@ import (
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
-// Limits of a scenario: how long it may take, and how often it is repeated until
-// nothing beside it disturbs its counts.
+// Limits of a scenario: its duration, and how often it is repeated until no other activity disturbs
+// its counts.
 const (
 	scenarioPatience = 30 * time.Second
 	tries            = 5
 )
 
-// A result is what came of a scenario.
+// A result is the result of a scenario.
 type result struct {
 	scenario scenario
-	hits     map[string]uint64 // by probe, while it ran; nil with an error
-	err      error             // why it could not be carried out
+	hits     map[string]uint64 // by probe, during the scenario; nil with an error
+	err      error             // why it could not be completed
 }
 
-// A trial carries out scenarios and counts.
+// A trial runs scenarios and counts hits.
 type trial struct {
 	counter *hits.Counter
 	places  places
@@ -31,8 +31,7 @@ type trial struct {
 	pair    *pair
 }
 
-// run carries out all scenarios. The totals are of everything that the VM has done
-// since it was started.
+// run runs all scenarios. The totals include everything that the VM has done since its start.
 func (t *trial) run(ctx context.Context) (results []result, totals map[string]uint64, err error) {
 	started, err := t.counter.Read()
 	if err != nil {
@@ -50,8 +49,8 @@ func (t *trial) run(ctx context.Context) (results []result, totals map[string]ui
 	return results, t.places.byName(counts, hits.Count.All), err
 }
 
-// scenario carries out a scenario, again where what goes on beside it fired probes
-// too. A probe that fires too seldom, or twice as often, does so each time.
+// scenario runs a scenario. It repeats the scenario if other activity has also fired probes. A
+// probe that fires too rarely, or twice as often, does so each time.
 func (t *trial) scenario(ctx context.Context, s scenario) (result, error) {
 	r := result{scenario: s}
 	for range tries {

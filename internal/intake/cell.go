@@ -13,13 +13,13 @@ import (
 type Ended struct {
 	Start, End int64
 	Status     outcome.Status
-	Process    outcome.PID // that started it, 0 where it is not known
+	Process    outcome.PID // process that started it; 0 if unknown
 
-	ID, Parent uint64 // of the span, 0 where it has none
-	Class      string // of a failure
+	ID, Parent uint64 // id of the span; 0 if it has none
+	Class      string // class of a failure
 }
 
-// compare orders instances, the worst first: by status, and the slowest first.
+// compare orders instances by status and then by delay, the worst first.
 func (i Ended) compare(j Ended) int {
 	if i.Status != j.Status {
 		return int(j.Status) - int(i.Status)
@@ -27,22 +27,21 @@ func (i Ended) compare(j Ended) int {
 	return int(min(1, max(-1, (j.End-j.Start)-(i.End-i.Start))))
 }
 
-// MaxKept bounds the single instances that wait to be collected, of all VMs: the
-// 200 000 of two windows of 1 s at 100 000 a second, and some more.
+// MaxKept limits the single instances of all VMs that wait to be collected: the 200 000 of two
+// windows of 1 s at 100 000 a second, and some more.
 const MaxKept = 1 << 18
 
-// A Budget is how many more single instances may be kept, by all the cells together
-// that share it.
+// A Budget is the number of further single instances that the cells sharing it may keep.
 type Budget struct{ left atomic.Int64 }
 
-// NewBudget returns a budget for so many instances, as a rule [MaxKept].
+// NewBudget returns a budget for a number of instances, usually [MaxKept].
 func NewBudget(most int) *Budget {
 	b := new(Budget)
 	b.left.Store(int64(most))
 	return b
 }
 
-// Left returns how many more may be kept.
+// Left returns the remaining number.
 func (b *Budget) Left() int { return int(b.left.Load()) }
 
 func (b *Budget) take() bool {
@@ -58,12 +57,12 @@ func (b *Budget) giveBack(n int) { b.left.Add(int64(n)) }
 // A Cell counts one outcome in one window and VM.
 type Cell struct {
 	Counts outcome.Counts
-	Kept   []Ended // single instances, as the detail of the outcome asks for them
+	Kept   []Ended // single instances that the outcome's detail requests
 }
 
-// Count counts an instance of an outcome. What takes longer than dMax is none: it is
-// for the caller to make a timeout of it.
-func (c *Cell) Count(spec outcome.Spec, grid dq.Grid, i Ended, b *Budget) {
+// Count counts an instance of an outcome. It does not count one that takes longer than dMax: the
+// caller must turn that into a timeout.
+func (c *Cell) Count(spec *outcome.Spec, grid dq.Grid, i *Ended, b *Budget) {
 	switch i.Status {
 	case outcome.Success:
 		c.Counts.Successes++
@@ -75,13 +74,13 @@ func (c *Cell) Count(spec outcome.Spec, grid dq.Grid, i Ended, b *Budget) {
 	}
 	switch spec.Detail {
 	case outcome.Worst:
-		c.keepWorst(i)
+		c.keepWorst(*i)
 	case outcome.Everything:
-		c.keep(i, b)
+		c.keep(*i, b)
 	}
 }
 
-func (c *Cell) bin(grid dq.Grid, i Ended) {
+func (c *Cell) bin(grid dq.Grid, i *Ended) {
 	if c.Counts.Bins == nil {
 		c.Counts.Bins = make([]uint64, grid.Bins())
 	}
@@ -98,7 +97,7 @@ func (c *Cell) keep(i Ended, b *Budget) {
 	c.Kept = append(c.Kept, i)
 }
 
-// AppendInstances appends what is kept to instances.
+// AppendInstances appends the kept instances to instances.
 func (c *Cell) AppendInstances(instances []outcome.Instance) []outcome.Instance {
 	for _, i := range c.Kept {
 		instances = append(instances, outcome.Instance{
@@ -116,14 +115,14 @@ func (c *Cell) AppendInstances(instances []outcome.Instance) []outcome.Instance 
 	return instances
 }
 
-// Release gives the room of the instances kept to others.
+// Release returns the room of the kept instances to the budget.
 func (c *Cell) Release(spec outcome.Spec, b *Budget) {
 	if spec.Detail == outcome.Everything {
 		b.giveBack(len(c.Kept))
 	}
 }
 
-// keepWorst keeps the worst, sorted. They are so few that they need no budget.
+// keepWorst keeps the worst instances, sorted. They are so few that they need no budget.
 func (c *Cell) keepWorst(i Ended) {
 	if len(c.Kept) == outcome.MaxWorst && c.Kept[outcome.MaxWorst-1].compare(i) <= 0 {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// The worst are kept, the worst first.
+// A cell keeps the worst instances, the worst first.
 func TestWorst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		status := rapid.IntRange(0, 2)

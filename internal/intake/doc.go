@@ -1,4 +1,3 @@
-// Package intake is what sources have in common that take in text of others: they
-// cut it into lines, count those that cannot be understood, tell people about it, and
-// count instances.
+// Package intake contains the common parts of sources that read text from others: they cut it into
+// lines, count and report lines that cannot be understood, and count instances.
 package intake

@@ -7,10 +7,10 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// maxNotices bounds the notices that wait to be taken.
+// maxNotices limits the number of waiting notices.
 const maxNotices = 100
 
-// Notices wait for a person, each text once. They may be added from any goroutine.
+// Notices are waiting notices for people, each text once. Any goroutine may add to them.
 type Notices struct {
 	now func() int64
 
@@ -24,8 +24,7 @@ type notice struct {
 	times int
 }
 
-// NewNotices returns notices of the times that now returns, nanoseconds of
-// CLOCK_MONOTONIC.
+// NewNotices returns empty Notices. now returns the time in nanoseconds of CLOCK_MONOTONIC.
 func NewNotices(now func() int64) *Notices { return &Notices{now: now} }
 
 // Add adds a notice.
@@ -46,7 +45,7 @@ func (n *Notices) Add(format string, args ...any) {
 	n.waiting = append(n.waiting, notice{Notice: outcome.Notice{Time: n.now(), Text: text}, times: 1})
 }
 
-// Take returns the notices since it was last called.
+// Take returns the notices since the last call.
 func (n *Notices) Take() []outcome.Notice {
 	n.mu.Lock()
 	defer n.mu.Unlock()

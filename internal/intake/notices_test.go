@@ -7,7 +7,7 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// Notices are bounded, and the same one is told once.
+// The number of notices is limited, and the same notice occurs once.
 func TestNotices(t *testing.T) {
 	n := NewNotices(func() int64 { return 7 })
 	for i := range maxNotices + 5 {
@@ -20,6 +20,6 @@ func TestNotices(t *testing.T) {
 		t.Errorf("%d notices: %v", len(got), got)
 	}
 	if got := n.Take(); got != nil {
-		t.Errorf("again: %v", got)
+		t.Errorf("repeated: %v", got)
 	}
 }

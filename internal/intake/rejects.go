@@ -6,8 +6,7 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// Rejects counts lines that were rejected, and keeps the last. The zero Rejects has
-// none.
+// Rejects counts rejected lines, and keeps the last one. The zero Rejects is empty.
 type Rejects struct {
 	count uint64
 	text  [80]byte // the beginning of the last one
@@ -15,17 +14,17 @@ type Rejects struct {
 	err   error
 }
 
-// Add adds a line, and why it was rejected.
+// Add adds a line with the reason for its rejection.
 func (r *Rejects) Add(text []byte, err error) {
 	r.count++
 	r.n = copy(r.text[:], text)
 	r.err = err
 }
 
-// Count returns how many there are to be taken.
+// Count returns the number of rejected lines that Take will return.
 func (r *Rejects) Count() uint64 { return r.count }
 
-// Take returns what was rejected since it was last called.
+// Take returns the lines that were rejected since the last call.
 func (r *Rejects) Take() outcome.Rejected {
 	if r.count == 0 {
 		return outcome.Rejected{}

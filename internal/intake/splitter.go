@@ -5,20 +5,20 @@ import (
 	"io"
 )
 
-// A Splitter cuts what it reads into lines, in memory that does not grow: of a
-// line that is too long only the beginning is kept, until it was returned.
+// A Splitter cuts its input into lines, with a fixed amount of memory. It keeps only the
+// beginning of a line that is too long, until Next has returned it.
 type Splitter struct {
 	max        int
 	buf        [32 << 10]byte
-	start, end int  // what is not returned yet
-	skipping   bool // the rest of a line that is too long
+	start, end int  // the bytes that are not returned yet
+	skipping   bool // the rest of a line that is too long is skipped
 }
 
-// NewSplitter returns a splitter for lines of up to so many bytes, without their
-// newline: at most 32 KiB less 2.
+// NewSplitter returns a splitter for lines of up to a number of bytes, without their newline: at
+// most 32 KiB minus 2.
 func NewSplitter(longest int) *Splitter { return &Splitter{max: longest} }
 
-// Fill reads once. All lines have been taken by then, so that there is room.
+// Fill reads once. All complete lines must have been taken before, so that there is room.
 func (s *Splitter) Fill(r io.Reader) error {
 	s.end = copy(s.buf[:], s.buf[s.start:s.end])
 	s.start = 0
@@ -27,9 +27,9 @@ func (s *Splitter) Fill(r io.Reader) error {
 	return err
 }
 
-// Next returns the next line without its newline, false where none is complete.
-// It holds until Fill. A line with more bytes than it may have is too long, and
-// returned at once and perhaps not as a whole.
+// Next returns the next line without its newline, and false if no line is complete. The line is
+// valid until Fill. A line with more bytes than allowed is too long: Next returns it at once,
+// perhaps only in part.
 func (s *Splitter) Next() ([]byte, bool) {
 	for {
 		rest := s.buf[s.start:s.end]
@@ -45,7 +45,7 @@ func (s *Splitter) Next() ([]byte, bool) {
 	}
 }
 
-// long returns what is there of a line if that is too much already, once.
+// long returns the beginning of a line that is already too long, once.
 func (s *Splitter) long(rest []byte) ([]byte, bool) {
 	withReturn := s.max + 1
 	if !s.skipping && len(rest) <= withReturn {
@@ -57,5 +57,5 @@ func (s *Splitter) long(rest []byte) ([]byte, bool) {
 	return rest, first
 }
 
-// Rest returns the line that has no end, once there is nothing more to read.
+// Rest returns the last line if it has no newline. Call it at the end of the input.
 func (s *Splitter) Rest() []byte { return s.buf[s.start:s.end] }

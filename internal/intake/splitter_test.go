@@ -15,7 +15,7 @@ import (
 // maxLine is the longest line of the tests.
 const maxLine = 1023
 
-// split returns the lines of a stream, and what is left at its end.
+// split returns the lines of a stream, and the rest at its end.
 func split(t interface{ Fatal(...any) }, r io.Reader) (lines []string, rest string) {
 	s := NewSplitter(maxLine)
 	for {
@@ -36,8 +36,8 @@ func split(t interface{ Fatal(...any) }, r io.Reader) (lines []string, rest stri
 	}
 }
 
-// A stream is cut into the same lines however it arrives. Of one that is too long
-// there is the beginning, and more than a line may have.
+// A stream is cut into the same lines however it arrives. If a line is too long, its beginning is
+// returned, with more bytes than allowed.
 func TestSplitter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lengths := rapid.SliceOf(rapid.OneOf(
@@ -66,7 +66,7 @@ func TestSplitter(t *testing.T) {
 	})
 }
 
-// The longest line may come byte by byte, and with a return.
+// The longest allowed line may arrive byte by byte, and may end with a carriage return.
 func TestSplitterLongest(t *testing.T) {
 	line := strings.Repeat("x", maxLine) + "\r"
 	got, rest := split(t, iotest.OneByteReader(strings.NewReader(line+"\nafter\n")))
@@ -75,7 +75,7 @@ func TestSplitterLongest(t *testing.T) {
 	}
 }
 
-// A line that never ends is noted once, and what it leaves is not half a line.
+// A line that never ends is returned once, and its remainder is not treated as a line.
 func TestSplitterEndless(t *testing.T) {
 	got, rest := split(t, strings.NewReader(strings.Repeat("x", 1<<20)))
 	if len(got) != 1 || rest != "" {

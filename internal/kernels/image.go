@@ -14,12 +14,12 @@ import (
 	"strings"
 )
 
-// An image is a file system for the kernel to start with: an archive in the format
-// "newc", see Documentation/driver-api/early-userspace/buffer-format.rst of Linux.
+// An image is the initial file system of the kernel: an archive in the format "newc", see
+// Documentation/driver-api/early-userspace/buffer-format.rst of Linux.
 type image struct {
 	w    *bufio.Writer
 	err  error
-	made map[string]bool // the paths that are there
+	made map[string]bool // the paths in the archive
 }
 
 func newImage(w io.Writer) *image {
@@ -73,7 +73,7 @@ func (i *image) keep(err error) {
 	}
 }
 
-// close ends the archive, and returns the first error of all.
+// close ends the archive, and returns the first error that occurred.
 func (i *image) close() error {
 	i.entry("TRAILER!!!", 0, nil)
 	i.keep(i.w.Flush())
@@ -113,8 +113,8 @@ func (i *image) copyTree(name, from string) {
 	}))
 }
 
-// libraries adds the shared libraries that a program or library needs, and its loader, to
-// be found where they are on the host or, with a sysroot, below that.
+// libraries adds the loader and the shared libraries that a program or library needs. It takes them
+// from the host or, if there is a sysroot, from there.
 func (i *image) libraries(from, sysroot string) {
 	f, err := elf.Open(from)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package kernels runs beamscope on kernels other than that of the machine, in an
-// emulator: Linux boots into a file system in memory that holds beamscope, an Erlang VM
-// with probes and the program guest, which observes the VM and tells what came of it.
+// Package kernels runs beamscope on other kernels than the machine's, in an emulator. Linux boots
+// into a file system in memory, with beamscope, an Erlang VM with probes and the program guest,
+// which observes the VM and reports the results.
 //
-// Counts are right there; times mean nothing, for the emulator is slow.
+// Counts are right in the emulator. Times mean nothing, because the emulator is slow.
 package kernels
 
 import (
@@ -14,50 +14,75 @@ import (
 	"strings"
 )
 
-// ErrGuest says that the guest did not come to its end.
+// ErrGuest means that the guest did not finish.
 var ErrGuest = errors.New("the guest did not come to its end")
 
 // A Kernel is one of Debian's kernels, as scripts/kernels/kernel.sh names them.
 type Kernel struct {
 	Name string // 6.1, 6.12 or newest
 	Arch string // as in runtime.GOARCH: amd64 or arm64
+
+	// Stock is the release of Erlang/OTP whose VM comes from Debian's own package, which has no
+	// probes. 0 means the VM with probes.
+	Stock int `json:",omitempty"`
 }
 
-func (k Kernel) String() string { return "Linux " + k.Name + " on " + k.Arch }
+func (k Kernel) String() string {
+	if k.Stock != 0 {
+		return fmt.Sprintf("Linux %s on %s, stock OTP %d", k.Name, k.Arch, k.Stock)
+	}
+	return "Linux " + k.Name + " on " + k.Arch
+}
 
 // The subjects of checks, in their order.
 const (
-	Doctor       = "doctor"       // says that all is well
+	Doctor       = "doctor"       // doctor finds no problem
 	Spans        = "spans"        // their counts are exact
-	Rules        = "VM outcomes"  // likewise, for one made of two probes, with groups
+	Rules        = "VM outcomes"  // counts are exact, for an outcome of two probes, with groups
 	OSWaits      = "os-wait"      // waits for a processor are seen
-	Top          = "top"          // has the processor time of processes and what the VM's memory says
-	Explanations = "explanations" // slow spans are, with their causes
-	Capabilities = "capabilities" // of docs/privileges.md suffice for a user who is not root
-	Killed       = "kill -9"      // of the collector leaves the VM as it was
-	Refusals     = "refusals"     // what it cannot do, it refuses in one line
+	Top          = "top"          // shows the processor time of processes and data from the VM's memory
+	Samples      = "samples"      // the busiest process has most samples, with its name and its function
+	Explanations = "explanations" // slow spans are explained with their causes
+	Capabilities = "capabilities" // the capabilities of docs/privileges.md suffice for a user who is not root
+	Killed       = "kill -9"      // killing the collector leaves the VM as it was
+	Refusals     = "refusals"     // beamscope refuses impossible commands in one line
 )
 
 // Subjects returns the subjects of checks in their order.
 func Subjects() []string {
-	return []string{Doctor, Spans, Rules, OSWaits, Top, Explanations, Capabilities, Killed, Refusals}
+	return []string{Doctor, Spans, Rules, OSWaits, Top, Samples, Explanations, Capabilities, Killed, Refusals}
 }
 
-// A Check is what came of looking at one subject.
+// Subjects returns the subjects of checks that a guest with this kernel makes, in their order. The
+// VM with probes suffices for the subjects about attaching. Samples are checked on arm64 only: the
+// emulated timer of x86-64 is too coarse, and other tests take samples on the machine itself.
+func (k Kernel) Subjects() []string {
+	subjects := Subjects()
+	if k.Stock != 0 {
+		subjects = []string{Doctor, Spans, Rules, OSWaits, Top, Samples}
+	}
+	if k.Arch != "arm64" {
+		subjects = slices.DeleteFunc(subjects, func(s string) bool { return s == Samples })
+	}
+	return subjects
+}
+
+// A Check is the result for one subject.
 type Check struct {
 	Subject string `json:"subject"`
 	Works   bool   `json:"works"`
-	Found   string `json:"found"` // figures, or why it does not work
+	Found   string `json:"found"` // figures, or the reason why it does not work
 }
 
-// A Result is what a guest tells of its kernel.
+// A Result is the report of a guest about its kernel.
 type Result struct {
-	Release string  `json:"release"` // as uname -r has it
-	Arch    string  `json:"arch"`    // as in runtime.GOARCH
+	Release string  `json:"release"`         // as uname -r has it
+	Arch    string  `json:"arch"`            // as in runtime.GOARCH
+	Stock   int     `json:"stock,omitempty"` // as [Kernel.Stock]
 	Checks  []Check `json:"checks"`
 }
 
-// Check returns the check of a subject. One that the guest did not make does not work.
+// Check returns the check of a subject. A check that the guest did not make counts as failed.
 func (r Result) Check(subject string) Check {
 	for _, c := range r.Checks {
 		if c.Subject == subject {
@@ -86,35 +111,36 @@ func (r Result) number() []int {
 	return parts
 }
 
-// A Config says what there is in the file system of a guest.
+// A Config describes the file system of a guest.
 type Config struct {
 	Root    string `json:"root"`    // of the Erlang installation, above lib
 	Bin     string `json:"bin"`     // the folder of its emulator
 	Version string `json:"version"` // 25.2.3
 	Cache   string `json:"cache"`   // the folder above beamscope's own cache folder
+	Stock   int    `json:"stock"`   // as [Kernel.Stock]
 }
 
-// ConfigFile is where the guest finds its Config, as JSON.
+// ConfigFile is the path of the guest's Config, as JSON.
 const ConfigFile = "/guest.json"
 
-// Mark begins each line of the guest's that is for its host: a Check or a Result, or
-// nothing more at the end.
+// Mark begins each line that the guest writes for its host. A Check or a Result follows, or nothing
+// at the end.
 const Mark = "@@kernels "
 
 // Table returns results as a table in Markdown, a row for each, ordered by version and
 // processor.
 func Table(results []Result) string {
 	results = slices.SortedStableFunc(slices.Values(results), func(a, b Result) int {
-		return cmp.Or(slices.Compare(a.number(), b.number()), strings.Compare(a.Arch, b.Arch))
+		return cmp.Or(slices.Compare(a.number(), b.number()), strings.Compare(a.Arch, b.Arch), cmp.Compare(a.Stock, b.Stock))
 	})
 	var b strings.Builder
-	b.WriteString("| Linux | processor |")
+	b.WriteString("| Linux | processor | VM |")
 	for _, s := range Subjects() {
 		fmt.Fprintf(&b, " %s |", s)
 	}
-	b.WriteString("\n|" + strings.Repeat("---|", 2+len(Subjects())) + "\n")
+	b.WriteString("\n|" + strings.Repeat("---|", 3+len(Subjects())) + "\n")
 	for _, r := range results {
-		fmt.Fprintf(&b, "| %s | %s |", r.Version(), processor(r.Arch))
+		fmt.Fprintf(&b, "| %s | %s | %s |", r.Version(), processor(r.Arch), r.vm())
 		for _, s := range Subjects() {
 			fmt.Fprintf(&b, " %s |", r.word(s))
 		}
@@ -123,8 +149,8 @@ func Table(results []Result) string {
 	return b.String()
 }
 
-// word returns what the table says of a subject: a guest of an earlier version did not try
-// all of them.
+// word returns the cell of a subject in the table. A guest of an earlier version did not try all
+// subjects.
 func (r Result) word(subject string) string {
 	i := slices.IndexFunc(r.Checks, func(c Check) bool { return c.Subject == subject })
 	switch {
@@ -134,6 +160,14 @@ func (r Result) word(subject string) string {
 		return "yes"
 	}
 	return "no"
+}
+
+// vm returns the cell of the guest's VM in the table.
+func (r Result) vm() string {
+	if r.Stock != 0 {
+		return fmt.Sprintf("stock OTP %d", r.Stock)
+	}
+	return "with probes"
 }
 
 func processor(arch string) string {

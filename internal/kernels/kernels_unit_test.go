@@ -24,10 +24,10 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// The rows are in the order of the versions as numbers.
+// The rows are ordered by version number.
 func TestTableOrder(t *testing.T) {
 	table := Table([]Result{
-		{Release: "6.12.9", Arch: "arm64"}, {Release: "7.2.1", Arch: "arm64"},
+		{Release: "6.12.9", Arch: "arm64", Stock: 25}, {Release: "6.12.9", Arch: "arm64"}, {Release: "7.2.1", Arch: "arm64"},
 		{Release: "6.12.8", Arch: "amd64"}, {Release: "6.1.0", Arch: "amd64"},
 	})
 	var got []string
@@ -35,22 +35,22 @@ func TestTableOrder(t *testing.T) {
 		kernel, _, _ := strings.Cut(row, " | not tried")
 		got = append(got, kernel)
 	}
-	want := []string{"| 6.1 | x86-64", "| 6.12 | x86-64", "| 6.12 | arm64", "| 7.2 | arm64", ""}
+	want := []string{"| 6.1 | x86-64 | with probes", "| 6.12 | x86-64 | with probes", "| 6.12 | arm64 | with probes", "| 6.12 | arm64 | stock OTP 25", "| 7.2 | arm64 | with probes", ""}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
 
-// A row says of each subject whether it works, and of what a guest did not try that it did not.
+// A row shows for each subject whether it works, or that the guest did not try it.
 func TestTableWords(t *testing.T) {
 	table := Table([]Result{{Release: "6.12.9", Arch: "arm64", Checks: []Check{{Doctor, true, ""}, {Spans, false, "why"}}}})
 	row := strings.Split(table, "\n")[2]
-	if !strings.HasPrefix(row, "| 6.12 | arm64 | yes | no | not tried |") {
+	if !strings.HasPrefix(row, "| 6.12 | arm64 | with probes | yes | no | not tried |") {
 		t.Errorf("%q", row)
 	}
 }
 
-// The archive is one that cpio(1) reads: names and contents begin at multiples of four.
+// The archive can be read by cpio(1): names and contents begin at multiples of four.
 func TestImage(t *testing.T) {
 	var out bytes.Buffer
 	i := newImage(&out)

@@ -16,7 +16,7 @@ import (
 	"github.com/beamscope/beamscope/erlang"
 )
 
-// A Machine is what a guest is made of.
+// A Machine describes the parts of a guest.
 type Machine struct {
 	Kernel Kernel
 	Image  string // of the kernel
@@ -24,9 +24,9 @@ type Machine struct {
 	Apps   []string // the ebin folders of the compiled applications
 	Tools  string   // folder of the programs beamscope and guest, for the guest's processor
 
-	// Foreign is the folder of the files for the guest's processor that replace those of the
+	// Foreign is the folder with the files for the guest's processor. They replace files of the
 	// same names in the Erlang installation. The shared libraries are in its folder sysroot.
-	// It is empty where the guest's processor is the host's.
+	// Foreign is empty if guest and host have the same processor.
 	Foreign string
 }
 
@@ -36,10 +36,10 @@ const guestCache = "/cache"
 // guestRoot is where the Erlang installation is in the guest.
 const guestRoot = "/otp"
 
-// applications are those that the guest's VM needs.
+// applications are the applications that the guest's VM needs.
 func applications() []string { return []string{"kernel", "stdlib", "runtime_tools"} }
 
-// WriteImage writes the file system for the guest to start with.
+// WriteImage writes the guest's initial file system.
 func (m Machine) WriteImage(w io.Writer) error {
 	i := newImage(w)
 	for _, dir := range []string{"/proc", "/sys", "/dev", "/tmp", "/root"} {
@@ -52,8 +52,9 @@ func (m Machine) WriteImage(w io.Writer) error {
 	if m.Foreign != "" {
 		programs = filepath.Join(m.Foreign, filepath.Base(filepath.Dir(m.OTP.Bin)), "bin")
 		sysroot = filepath.Join(m.Foreign, "sysroot")
-		// A file that is there already is not replaced.
-		i.copyTree(path.Join(guestRoot, "lib"), filepath.Join(m.Foreign, "lib"))
+		if lib := filepath.Join(m.Foreign, "lib"); i.exists(lib) { // an existing file is not replaced
+			i.copyTree(path.Join(guestRoot, "lib"), lib)
+		}
 	}
 	for _, program := range []string{"beam.smp", "erlexec", "erl_child_setup", "inet_gethost"} {
 		from := filepath.Join(programs, program)
@@ -74,13 +75,22 @@ func (m Machine) WriteImage(w io.Writer) error {
 		i.keep(err)
 		i.copyTree(path.Join(guestCache, "beamscope", filepath.ToSlash(rel)), ebin)
 	}
-	config, err := json.Marshal(Config{Root: guestRoot, Bin: bin, Version: m.OTP.Version, Cache: guestCache})
+	config, err := json.Marshal(Config{Root: guestRoot, Bin: bin, Version: m.OTP.Version, Cache: guestCache, Stock: m.Kernel.Stock})
 	i.keep(err)
 	i.file(ConfigFile, 0o644, config)
 	return i.close()
 }
 
-// copyApplication adds what runs of an application of Erlang/OTP.
+// exists reports whether the host has a file.
+func (i *image) exists(name string) bool {
+	_, err := os.Stat(name)
+	if !errors.Is(err, os.ErrNotExist) {
+		i.keep(err)
+	}
+	return err == nil
+}
+
+// copyApplication adds the files of an application of Erlang/OTP that are needed to run it.
 func (i *image) copyApplication(root, app string) {
 	found, err := filepath.Glob(filepath.Join(root, "lib", app+"-*"))
 	if err != nil || len(found) != 1 {
@@ -89,7 +99,7 @@ func (i *image) copyApplication(root, app string) {
 	}
 	for _, part := range []string{"ebin", "priv"} {
 		from := filepath.Join(found[0], part)
-		if _, err := os.Stat(from); err == nil {
+		if i.exists(from) {
 			i.copyTree(path.Join(guestRoot, "lib", filepath.Base(found[0]), part), from)
 		}
 	}
@@ -103,13 +113,12 @@ func (k Kernel) Emulator() string {
 	return "qemu-system-x86_64"
 }
 
-// arguments are those of the emulator.
+// arguments returns the arguments of the emulator.
 //
-// One thread runs all processors: where each has its own, a processor may run code that the
-// kernel is just changing, and stops. The guest's clock counts instructions, two nanoseconds
-// for each, and jumps to the next timer when the guest is idle. So neither the load of the
-// host nor the turns that the processors take look like waits to the guest, and it need not
-// wait for its own timers.
+// One thread runs all processors: if each had its own thread, a processor could run code that the
+// kernel is changing, and would stop. The guest's clock counts instructions, two nanoseconds for
+// each, and jumps to the next timer when the guest is idle. So the guest sees no waits due to the
+// host's load or to its processors taking turns, and it need not wait for its own timers.
 func (k Kernel) arguments() []string {
 	common := []string{"-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off", "-smp", k.processors(), "-m", "2G",
 		"-nodefaults", "-display", "none", "-no-reboot", "-serial", "stdio"}
@@ -119,7 +128,7 @@ func (k Kernel) arguments() []string {
 	return append([]string{"-machine", "q35", "-cpu", "max"}, common...)
 }
 
-// processors returns how many the machine has. Linux 6.1 for x86-64 never ends starting the
+// processors returns the number of processors. Linux 6.1 for x86-64 hangs while it starts the
 // second one with such a clock.
 func (k Kernel) processors() string {
 	if k.Name == "6.1" {
@@ -136,12 +145,12 @@ func (k Kernel) console() string {
 	return "ttyS0"
 }
 
-// preemptible has the kernel preempt threads within the kernel too, where it can: the most
-// difficult case for programs at probes, which are preempted then.
+// preemptible makes the kernel preempt threads within the kernel too, if it can. This is the most
+// difficult case for programs at probes, because they can then be preempted.
 const preemptible = "preempt=full"
 
-// Run starts the guest with this file system, and returns what it tells once it has ended.
-// Its console goes to the writer. The error wraps ErrGuest where it does not come to its end.
+// Run starts the guest with this file system, and returns its report when it has ended. Its console
+// goes to the writer. The error wraps ErrGuest if the guest does not finish.
 func (m Machine) Run(ctx context.Context, initramfs string, console io.Writer) (Result, error) {
 	args := append(m.Kernel.arguments(), "-kernel", m.Image, "-initrd", initramfs,
 		"-append", "console="+m.Kernel.console()+" quiet panic=-1 "+preemptible)
@@ -154,7 +163,7 @@ func (m Machine) Run(ctx context.Context, initramfs string, console io.Writer) (
 	return parse(out.String())
 }
 
-// parse reads what a guest has told.
+// parse reads the report of a guest.
 func parse(console string) (Result, error) {
 	var r Result
 	for line := range strings.Lines(console) {

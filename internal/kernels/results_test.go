@@ -10,7 +10,7 @@ import (
 	"github.com/beamscope/beamscope/internal/kernels"
 )
 
-// A trial is what a kernel did when `make kernels` tried it last.
+// A trial is the result of a kernel in the last `make kernels` that tried it.
 type trial struct {
 	Kernel kernels.Kernel `json:"kernel"`
 	Result kernels.Result `json:"result"`
@@ -39,7 +39,7 @@ func recorded(t *testing.T) []trial {
 	return trials
 }
 
-// record writes what a kernel did, and the table of README.md.
+// record writes the result of a kernel, and the table of README.md.
 func record(t *testing.T, k kernels.Kernel, r kernels.Result) {
 	t.Helper()
 	trials := recorded(t)
@@ -76,7 +76,7 @@ func table(trials []trial) string {
 	return kernels.Table(results)
 }
 
-// readTable returns the table of README.md, and what is before and after it.
+// readTable returns the table of README.md, and the text before and after it.
 func readTable(t *testing.T) (before, table, after string) {
 	t.Helper()
 	text, err := os.ReadFile(readme)
@@ -91,7 +91,7 @@ func readTable(t *testing.T) (before, table, after string) {
 	return before + tableBegin, table, tableEnd + after
 }
 
-// The table in README.md is that of the kernels that were tried.
+// The table in README.md agrees with the kernels that were tried.
 func TestTable(t *testing.T) {
 	if *update {
 		writeTable(t, recorded(t))

@@ -9,19 +9,19 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// Batch returns the batch of a window of what the books of all VMs have of it, in the order
-// of the VMs. Each page is what [Book.Collect] has returned.
+// Batch returns the batch of a window from the books of all VMs, in the order of the VMs. Each
+// page is a result of [Book.Collect].
 func (e *Era) Batch(w outcome.Window, pages [][]intake.Cell) outcome.Batch {
 	batch := outcome.Batch{Window: w, Time: monotonic.Wall(w.To)}
-	for i, c := range e.Courses {
+	for i, c := range e.Observations {
 		batch.Counts = append(batch.Counts, countsOf(c, i, pages)...)
 	}
 	batch.Instances = instances(pages)
 	return batch
 }
 
-// countsOf returns the counts of an outcome in all VMs: one at least.
-func countsOf(c *Course, index int, pages [][]intake.Cell) []outcome.Counts {
+// countsOf returns the counts of an outcome in all VMs, at least one.
+func countsOf(c *Observation, index int, pages [][]intake.Cell) []outcome.Counts {
 	if len(pages) == 0 {
 		return []outcome.Counts{{Outcome: c.Spec.Name, Bins: make([]uint64, c.Grid.Bins())}}
 	}
@@ -32,7 +32,7 @@ func countsOf(c *Course, index int, pages [][]intake.Cell) []outcome.Counts {
 	return counts
 }
 
-// instances returns those that were kept, in the order of their ends.
+// instances returns the kept instances, sorted by their ends.
 func instances(pages [][]intake.Cell) []outcome.Instance {
 	var all []outcome.Instance
 	for _, cells := range pages {

@@ -5,20 +5,20 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// maxOpen is how many windows of a VM are counted at a time: the present one, the one
-// before, and more where we come late to collect them.
+// maxOpen is the largest number of windows of a VM that are counted at a time: the present one,
+// the previous one, and more for late collection.
 const maxOpen = 17
 
-// A Book keeps the accounts of one VM.
+// A Book contains the counts of one VM.
 type Book struct {
 	vm     outcome.VM
 	budget *intake.Budget
 
-	next   int64 // what ended before was collected
+	next   int64 // windows that ended before it were collected
 	open   []*tally
-	latest *tally // of those, the one that was last used
+	latest *tally // the tally that was last used
 	blind  outcome.Window
-	owed   map[string]outcome.Loss // by outcome, for the window that is collected next
+	owed   map[string]outcome.Loss // by outcome, for the next window to be collected
 }
 
 // NewBook returns the book of a VM. The window that begins at next is the first to be
@@ -27,60 +27,59 @@ func NewBook(vm outcome.VM, next int64, b *intake.Budget) *Book {
 	return &Book{vm: vm, budget: b, next: next, owed: make(map[string]outcome.Loss)}
 }
 
-// VM returns whose book it is.
+// VM returns the VM of the book.
 func (b *Book) VM() outcome.VM { return b.vm }
 
-// Next returns where the window begins that is collected next.
+// Next returns the beginning of the next window to be collected.
 func (b *Book) Next() int64 { return b.next }
 
-// Enter accounts for an instance, false where no outcome wants it.
+// Enter counts an instance. It returns false if the instance belongs to no outcome.
 func (b *Book) Enter(s Schedule, name []byte, i intake.Ended) bool {
 	wanted := false
 	for n := range s {
-		c := s[n].Course(name)
+		c := s[n].Observation(name)
 		if c == nil {
 			continue
 		}
 		wanted = true
 		if c.Settle(i).End < s[n].To {
-			b.Place(&s[n], c, i, 1)
+			b.Place(&s[n], c, &i, 1)
 			break
 		}
 	}
-	return wanted // by an outcome that is no longer observed, if it was not placed
+	return wanted // its outcome may no longer be observed
 }
 
-// Place accounts for an instance that ends in an era, or before it. An outcome
-// that was not observed before has no account of what ended then. What began
-// while it was observed in another way is counted in neither. ends is how many events the
-// instance counts as.
-func (b *Book) Place(e *Era, c *Course, i intake.Ended, ends uint64) {
-	settled := c.Settle(i)
+// Place counts an instance that ends in an era or before it. It ignores an instance that ended
+// while its outcome was not observed. If the instance began while its outcome was observed
+// differently, it counts as cut. ends is the number of events of the instance.
+func (b *Book) Place(e *Era, c *Observation, i *intake.Ended, ends uint64) {
+	settled := c.Settle(*i)
 	switch {
 	case c.replaces && i.Start < c.from && i.End >= c.from:
 		b.Lose(e, c, max(settled.End, c.from), outcome.Loss{Cut: 1}, ends)
 	case settled.End < c.from && !c.replaces:
-	case c.early(settled):
+	case c.early(&settled):
 		b.Lose(e, c, settled.End, outcome.Loss{Cut: 1}, ends)
 	default:
 		if cell := b.cell(e, c, settled.End); cell != nil {
 			cell.Counts.Ends += ends
-			cell.Count(c.Spec, c.Grid, settled, b.budget)
+			cell.Count(&c.Spec, c.Grid, &settled, b.budget)
 		}
 	}
 }
 
-// Lose accounts for a loss at a time, which counts as so many events.
-func (b *Book) Lose(e *Era, c *Course, at int64, l outcome.Loss, ends uint64) {
+// Lose counts a loss at a time. ends is the number of its events.
+func (b *Book) Lose(e *Era, c *Observation, at int64, l outcome.Loss, ends uint64) {
 	if cell := b.cell(e, c, at); cell != nil {
 		cell.Counts.Ends += ends
 		cell.Counts.Loss = cell.Counts.Loss.Add(l)
 	}
 }
 
-// cell returns where an end is counted. Where that was collected, or has no room,
-// the instance is missed, and the cell nil.
-func (b *Book) cell(e *Era, c *Course, end int64) *intake.Cell {
+// cell returns the cell where an end is counted. If its window was already collected or has no
+// room, cell counts the instance as missed and returns nil.
+func (b *Book) cell(e *Era, c *Observation, end int64) *intake.Cell {
 	if end >= b.next {
 		if t := b.tally(e, end); t != nil {
 			return &t.cells[c.index]
@@ -90,7 +89,7 @@ func (b *Book) cell(e *Era, c *Course, end int64) *intake.Cell {
 	return nil
 }
 
-// tally returns that of the window of a time, nil where there is no room for it.
+// tally returns the tally of the window that contains a time, or nil if there is no room for it.
 func (b *Book) tally(e *Era, at int64) *tally {
 	if b.latest != nil && b.latest.window.Contains(at) {
 		return b.latest
@@ -106,13 +105,13 @@ func (b *Book) tally(e *Era, at int64) *tally {
 		b.goBlind(w)
 		return nil
 	}
-	b.latest = newTally(w, e.Courses)
+	b.latest = newTally(w, e.Observations)
 	b.open = append(b.open, b.latest)
 	return b.latest
 }
 
-// blindTo reports whether a window had no room before, so that it gets none later:
-// it would show a part of what happened as if it were all.
+// blindTo reports whether there was no room for a window before. Such a window never gets room
+// later, because its counts would lack the instances that were missed.
 func (b *Book) blindTo(w outcome.Window) bool {
 	return w.From < b.blind.To && b.blind.From < w.To
 }
@@ -126,27 +125,46 @@ func (b *Book) goBlind(w outcome.Window) {
 	b.blind.To = max(b.blind.To, w.To)
 }
 
-// Owe adds to what an outcome lost at no certain time.
+// Owe adds a loss without a certain time to an outcome.
 func (b *Book) Owe(name string, l outcome.Loss) { b.owed[name] = b.owed[name].Add(l) }
 
-// Note counts something about an outcome that is no end of an instance, such as a start. What
-// belongs to a window that was collected is counted in the next one, and nothing where there
-// is no room.
-func (b *Book) Note(e *Era, c *Course, at int64, count func(*outcome.Counts)) {
+// Counts returns where to count the events of an outcome other than ends, such as starts. An event
+// of a window that was already collected counts in the next one. If there is no room, Counts
+// returns nil and the event is not counted.
+func (b *Book) Counts(e *Era, c *Observation, at int64) *outcome.Counts {
 	if t := b.tally(e, max(at, b.next)); t != nil {
-		count(&t.cells[c.index].Counts)
+		return &t.cells[c.index].Counts
 	}
+	return nil
 }
 
-// Collect returns what was counted in a window, the next one, and what is owed to its
-// outcomes: a cell for each course of the era, with a bin for each of its grid's.
+// Counting returns the counts for ends of an outcome at a time, and the window of that time. They
+// stay the same until the next call of [Book.Collect] or [Book.Replan]. The counts are nil if the
+// window was collected or if there is no room.
+func (b *Book) Counting(e *Era, c *Observation, at int64) (*outcome.Counts, outcome.Window) {
+	if at < b.next {
+		return nil, outcome.Window{}
+	}
+	t := b.tally(e, at)
+	if t == nil {
+		return nil, outcome.Window{}
+	}
+	counts := &t.cells[c.index].Counts
+	if counts.Bins == nil {
+		counts.Bins = make([]uint64, c.Grid.Bins())
+	}
+	return counts, t.window
+}
+
+// Collect returns the counts of the next window, including losses without a certain time. It
+// returns a cell for each observation of the era, with the bins of its grid.
 func (b *Book) Collect(e *Era, w outcome.Window) []intake.Cell {
 	t := b.take(w)
 	unobserved := t == nil && b.blindTo(w)
 	if t == nil {
-		t = newTally(w, e.Courses)
+		t = newTally(w, e.Observations)
 	}
-	for i, c := range e.Courses {
+	for i, c := range e.Observations {
 		counts := &t.cells[i].Counts
 		counts.Outcome, counts.VM, counts.Unobserved = c.Spec.Name, b.vm, unobserved
 		counts.Loss = counts.Loss.Add(b.owed[c.Spec.Name])
@@ -160,7 +178,7 @@ func (b *Book) Collect(e *Era, w outcome.Window) []intake.Cell {
 	return t.cells
 }
 
-// take takes the tally of a window out of the book, nil where it has none.
+// take removes the tally of a window from the book, or returns nil if there is none.
 func (b *Book) take(w outcome.Window) *tally {
 	b.latest = nil
 	for i, t := range b.open {
@@ -172,8 +190,8 @@ func (b *Book) take(w outcome.Window) *tally {
 	return nil
 }
 
-// Replan gives up what was counted in windows from a time on, as there are others
-// from then: a plan came late. It also forgets what no outcome of it can be owed.
+// Replan drops the counts of windows from a time on, because a late plan has different windows
+// from then on. It also drops losses of outcomes that are not in the plan.
 func (b *Book) Replan(s Schedule, from int64) {
 	b.latest = nil
 	var kept []*tally
@@ -194,13 +212,13 @@ func (b *Book) Replan(s Schedule, from int64) {
 
 func (b *Book) giveUp(t *tally) {
 	for i, c := range t.cells {
-		spec := t.courses[i].Spec
+		spec := t.observations[i].Spec
 		b.Owe(spec.Name, c.Counts.Loss.Add(outcome.Loss{Missed: c.Counts.Instances()}))
 		c.Release(spec, b.budget)
 	}
 }
 
-// Idle reports whether nothing is left to be collected.
+// Idle reports whether nothing is left to collect.
 func (b *Book) Idle() bool {
 	return len(b.open) == 0 && len(b.owed) == 0
 }

@@ -13,12 +13,12 @@ import (
 
 const ms = int64(time.Millisecond)
 
-// spec is an outcome with a dMax of so many bins of 1 ms.
+// spec returns an outcome with bins of 1 ms.
 func spec(name string, bins int) outcome.Spec {
 	return outcome.Spec{Name: name, Wrapper: name, BinWidth: time.Millisecond, Bins: bins}
 }
 
-// nameOf refuses outcomes that have no name of spans.
+// nameOf rejects outcomes without a name of spans.
 func nameOf(s outcome.Spec) (string, error) {
 	if s.Wrapper == "" {
 		return "", errors.New("no name")
@@ -26,7 +26,7 @@ func nameOf(s outcome.Spec) (string, error) {
 	return s.Wrapper, nil
 }
 
-// plan has windows of 100 ms.
+// plan returns a plan with windows of 100 ms.
 func plan(from int64, specs ...outcome.Spec) outcome.Plan {
 	return outcome.Plan{From: from, Window: 100 * time.Millisecond, Specs: specs}
 }
@@ -40,7 +40,7 @@ func mustPlan(t testing.TB, s Schedule, p outcome.Plan) Schedule {
 	return s
 }
 
-// An account is a book whose windows are collected in turn.
+// An account is a book whose windows are collected in order.
 type account struct {
 	*Book
 	t        *testing.T
@@ -57,7 +57,7 @@ func (l *account) plan(p outcome.Plan) {
 	l.Replan(l.schedule, p.From)
 }
 
-// put enters an instance that ends at a time, in ms, after a delay.
+// put enters an instance with this end in ms and this delay.
 func (l *account) put(name string, end int64, delay time.Duration, s outcome.Status) {
 	l.t.Helper()
 	if !l.Enter(l.schedule, []byte(name), intake.Ended{Start: end*ms - int64(delay), End: end * ms, Status: s}) {
@@ -78,14 +78,14 @@ func (l *account) collect() []outcome.Counts {
 	return counts
 }
 
-// want compares the counts of the next window, in which nothing happened but this.
+// want compares the counts of the next window, in which nothing else may be counted.
 func (l *account) want(want ...outcome.Counts) {
 	l.t.Helper()
 	e := &l.schedule.Since(l.next)[0]
 	for i := range want {
-		want[i].VM, want[i].Outcome = outcome.VM{PID: 1}, e.Courses[i].Spec.Name
+		want[i].VM, want[i].Outcome = outcome.VM{PID: 1}, e.Observations[i].Spec.Name
 		if want[i].Bins == nil {
-			want[i].Bins = make([]uint64, e.Courses[i].Spec.Bins)
+			want[i].Bins = make([]uint64, e.Observations[i].Spec.Bins)
 		}
 	}
 	at := l.next / ms
@@ -94,8 +94,8 @@ func (l *account) want(want ...outcome.Counts) {
 	}
 }
 
-// An instance ends after dMax at the latest, whatever the wrapper says, and in the
-// window that contains that time. Exactly dMax is in the last bin.
+// An instance ends after dMax at the latest, whatever the wrapper reports, in the window that
+// contains that time. A delay of exactly dMax is in the last bin.
 func TestSettle(t *testing.T) {
 	l := newAccount(t, plan(0, spec("a", 3)))
 	l.put("a", 50, 0, outcome.Success)
@@ -105,21 +105,20 @@ func TestSettle(t *testing.T) {
 	l.put("a", 50, 3*time.Millisecond, outcome.Failure)
 	l.put("a", 50, 3*time.Millisecond+1, outcome.Failure)
 	l.put("a", 50, 3*time.Millisecond, outcome.Timeout)
-	l.put("a", 120, 40*time.Millisecond, outcome.Timeout) // at 83 ms
+	l.put("a", 120, 40*time.Millisecond, outcome.Timeout) // times out at 83 ms
 	l.put("a", 100, 0, outcome.Failure)                   // windows are half-open
 	l.want(outcome.Counts{Ends: 8, Successes: 3, Failures: 1, Timeouts: 4, Bins: []uint64{1, 1, 1}})
 	l.want(outcome.Counts{Ends: 1, Failures: 1})
 }
 
-// A timeout before dMax is that of another plan: how the instance would have ended
-// is not known.
+// A timeout before dMax comes from another plan, so the real end of the instance is unknown.
 func TestEarlyTimeout(t *testing.T) {
 	l := newAccount(t, plan(0, spec("a", 3)))
 	l.put("a", 50, 2*time.Millisecond, outcome.Timeout)
 	l.want(outcome.Counts{Ends: 1, Loss: outcome.Loss{Cut: 1}})
 }
 
-// What ended in a window that was collected is missed in the next one.
+// An instance that ended in a window that was already collected is missed in the next one.
 func TestMissed(t *testing.T) {
 	l := newAccount(t, plan(0, spec("a", 3), spec("b", 3)))
 	l.collect()
@@ -130,8 +129,8 @@ func TestMissed(t *testing.T) {
 	l.want(outcome.Counts{}, outcome.Counts{})
 }
 
-// Where we are too late to collect, windows beyond those with room are marked, and
-// hold nothing, also when there is room again.
+// If collection is late, windows beyond those with room are marked and stay empty, even if there
+// is room again.
 func TestBlind(t *testing.T) {
 	l := newAccount(t, plan(0, spec("a", 3)))
 	for n := range int64(maxOpen + 2) {
@@ -150,8 +149,8 @@ func TestBlind(t *testing.T) {
 	l.want(outcome.Counts{})
 }
 
-// Where a plan changes an outcome, what began before and ends after is cut. Those
-// that stay the same go on, also where only other single instances are wanted.
+// If a plan changes an outcome, instances that began before and end after are cut. Unchanged
+// outcomes continue, even if only the detail of their instances changes.
 func TestReplan(t *testing.T) {
 	same, other := spec("same", 30), spec("detail", 30)
 	l := newAccount(t, plan(0, same, spec("changed", 30), other, spec("dropped", 30)))
@@ -161,7 +160,7 @@ func TestReplan(t *testing.T) {
 		l.put(name, 99, 10*time.Millisecond, outcome.Failure)
 		l.put(name, 110, 20*time.Millisecond, outcome.Failure)
 		l.put(name, 110, 10*time.Millisecond, outcome.Failure)
-		l.put(name, 125, 31*time.Millisecond, outcome.Success) // timed out at 124 ms, or 114
+		l.put(name, 125, 31*time.Millisecond, outcome.Success) // timed out at 124 ms, or at 114
 		l.put(name, 125, 65*time.Millisecond, outcome.Success) // timed out at 90 ms
 	}
 	l.put("new", 99, 10*time.Millisecond, outcome.Failure) // before it was observed
@@ -172,7 +171,7 @@ func TestReplan(t *testing.T) {
 	l.want(after, outcome.Counts{Ends: 3, Failures: 1, Loss: outcome.Loss{Cut: 2}}, after, outcome.Counts{Ends: 1, Failures: 1})
 }
 
-// What began under another grid is cut long after that was forgotten.
+// An instance that began on an earlier grid is cut even long after that grid was dropped.
 func TestCutLater(t *testing.T) {
 	l := newAccount(t, plan(0, spec("a", 1000)))
 	l.plan(plan(100*ms, spec("a", 900)))
@@ -184,8 +183,7 @@ func TestCutLater(t *testing.T) {
 	l.want(outcome.Counts{Ends: 2, Failures: 1, Loss: outcome.Loss{Cut: 1, Missed: 1}})
 }
 
-// A plan that comes late, when its windows have begun: what was counted in them is
-// missed.
+// If a plan comes after its windows have begun, the counts in these windows are missed.
 func TestLatePlan(t *testing.T) {
 	everything := spec("a", 3)
 	everything.Detail = outcome.Everything
@@ -205,7 +203,7 @@ func TestLatePlan(t *testing.T) {
 	}
 }
 
-// A plan that has not begun is replaced, as if it had never been.
+// A plan that has not begun is replaced without effect.
 func TestReplacedPlan(t *testing.T) {
 	l := newAccount(t, plan(0, spec("a", 30)))
 	l.plan(plan(100*ms, spec("a", 20)))
@@ -215,7 +213,7 @@ func TestReplacedPlan(t *testing.T) {
 	l.want(outcome.Counts{Ends: 1, Failures: 1})
 }
 
-// Plans that cannot be followed are refused.
+// Plans that cannot be followed are rejected.
 func TestPlanRefused(t *testing.T) {
 	first := mustPlan(t, nil, plan(100*ms, spec("a", 3)))
 	for what, p := range map[string]outcome.Plan{
@@ -232,7 +230,7 @@ func TestPlanRefused(t *testing.T) {
 	}
 }
 
-// Instances beyond the budget are counted, and counted as not streamed.
+// Instances beyond the budget are counted, and also counted as not streamed.
 func TestBudget(t *testing.T) {
 	everything := spec("a", 3)
 	everything.Detail = outcome.Everything

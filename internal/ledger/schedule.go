@@ -1,9 +1,7 @@
-// Package ledger counts instances that have ended, by outcome and window, for sources that
-// learn of each of them: it knows which plan holds when, what was observed in another way
-// before, and in which windows there is room.
-//
-// Nothing in it may be used by several goroutines at a time, but a [Schedule] that is not
-// changed.
+// Package ledger counts ended instances by outcome and window, for sources that receive each
+// instance individually. It tracks the plan at each time, earlier ways in which outcomes were
+// observed, and the windows that have room.
+// Several goroutines must not use its values at once, except a [Schedule] that does not change.
 package ledger
 
 import (
@@ -17,40 +15,40 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// A Namer returns the name of the spans that are instances of an outcome, and why there can
-// be none of it.
+// A Namer returns the name of an outcome's spans, or the reason why the source cannot observe the
+// outcome.
 type Namer func(outcome.Spec) (string, error)
 
-// ErrPlan says that a plan cannot be followed.
+// ErrPlan means that a plan cannot be followed.
 var ErrPlan = errors.New("the plan cannot be followed")
 
-// A Schedule is what to observe, and when: eras that follow each other. It is not changed
-// once it was made.
+// A Schedule defines what to observe and when, as successive eras. It is not changed after it is
+// made.
 type Schedule []Era
 
-// An Era is the time of a plan.
+// An Era is the period of a plan.
 type Era struct {
-	Plan    outcome.Plan
-	To      int64     // where the next begins
-	Courses []*Course // one for each spec
-	byName  map[string]*Course
+	Plan         outcome.Plan
+	To           int64          // beginning of the next era
+	Observations []*Observation // one for each spec
+	byName       map[string]*Observation
 }
 
-// A Course is the time in which an outcome is observed in the same way, perhaps
-// for several eras.
-type Course struct {
+// An Observation is a period in which an outcome is observed in the same way, possibly for several
+// eras.
+type Observation struct {
 	Spec outcome.Spec
 	Grid dq.Grid
 
 	name     string // of its spans
-	index    int    // of the spec in its era
-	from     int64  // when it began
-	replaces bool   // the outcome was observed in another way before
+	index    int    // index of the spec in its era
+	from     int64  // its beginning
+	replaces bool   // the outcome was observed differently before
 }
 
-// With returns the schedule with a plan that begins when the last one has ended, or replaces
-// it, and not before next, the beginning of the window that is collected next. The error
-// wraps [ErrPlan].
+// With returns the schedule with another plan. The plan follows the last one or replaces it. It
+// must not begin before next, the beginning of the next window to be collected. The error wraps
+// [ErrPlan].
 func (s Schedule) With(p outcome.Plan, next int64, name Namer) (Schedule, error) {
 	if p.Window <= 0 {
 		return nil, fmt.Errorf("%w: windows of %v", ErrPlan, p.Window)
@@ -62,9 +60,9 @@ func (s Schedule) With(p outcome.Plan, next int64, name Namer) (Schedule, error)
 	if p.From < next {
 		return nil, fmt.Errorf("%w: it begins in a window that was collected", ErrPlan)
 	}
-	e := Era{Plan: p, To: math.MaxInt64, byName: make(map[string]*Course, len(p.Specs))}
+	e := Era{Plan: p, To: math.MaxInt64, byName: make(map[string]*Observation, len(p.Specs))}
 	for i, spec := range p.Specs {
-		c, err := newCourse(i, spec, name, p.From)
+		c, err := newObservation(i, spec, name, p.From)
 		if err != nil {
 			return nil, err
 		}
@@ -72,16 +70,16 @@ func (s Schedule) With(p outcome.Plan, next int64, name Namer) (Schedule, error)
 			return nil, fmt.Errorf("%w: two outcomes of the name %q", ErrPlan, c.name)
 		}
 		c.follow(s)
-		e.Courses = append(e.Courses, c)
+		e.Observations = append(e.Observations, c)
 		e.byName[c.name] = c
 	}
 	return append(s, e), nil
 }
 
-// Course returns the one of spans of this name, nil where the era has none.
-func (e *Era) Course(name []byte) *Course { return e.byName[string(name)] }
+// Observation returns the observation for spans with this name, or nil if the era has none.
+func (e *Era) Observation(name []byte) *Observation { return e.byName[string(name)] }
 
-// until returns a copy of the eras that begin before a time, and end by then.
+// until returns a copy of the eras that begin before a time, shortened to end by then.
 func (s Schedule) until(at int64) Schedule {
 	var before Schedule
 	for _, e := range s {
@@ -101,7 +99,7 @@ func (s Schedule) Since(at int64) Schedule {
 	return s
 }
 
-// At returns the era of a window, nil where it is a window of none.
+// At returns the era of a window, nil if the window belongs to none.
 func (s Schedule) At(w outcome.Window) *Era {
 	for i := range s {
 		e := &s[i]
@@ -112,25 +110,25 @@ func (s Schedule) At(w outcome.Window) *Era {
 	return nil
 }
 
-// Wants returns the outcome of spans of this name, false where there is none.
+// Wants returns the outcome for spans with this name, or false if there is none.
 func (s Schedule) Wants(name []byte) (outcome.Spec, bool) {
 	for i := range s {
-		if c := s[i].Course(name); c != nil {
+		if c := s[i].Observation(name); c != nil {
 			return c.Spec, true
 		}
 	}
 	return outcome.Spec{}, false
 }
 
-// Specs returns what is observed in the end.
+// Specs returns the specs of the last plan.
 func (s Schedule) Specs() []outcome.Spec { return s[len(s)-1].Plan.Specs }
 
-// Has reports whether an outcome is observed in the end.
+// Has reports whether the last plan observes an outcome.
 func (s Schedule) Has(name string) bool {
 	return slices.ContainsFunc(s.Specs(), func(spec outcome.Spec) bool { return spec.Name == name })
 }
 
-func newCourse(index int, spec outcome.Spec, namer Namer, from int64) (*Course, error) {
+func newObservation(index int, spec outcome.Spec, namer Namer, from int64) (*Observation, error) {
 	name, err := namer(spec)
 	if err != nil {
 		return nil, fmt.Errorf("%w: outcome %s: %w", ErrPlan, spec.Name, err)
@@ -139,12 +137,12 @@ func newCourse(index int, spec outcome.Spec, namer Namer, from int64) (*Course, 
 	if err != nil {
 		return nil, fmt.Errorf("%w: outcome %s: %w", ErrPlan, spec.Name, err)
 	}
-	return &Course{Spec: spec, Grid: grid, name: name, index: index, from: from}, nil
+	return &Observation{Spec: spec, Grid: grid, name: name, index: index, from: from}, nil
 }
 
-// follow says what a course has to do with the one before. One in which other
-// single instances are wanted goes on, because its counts mean the same.
-func (c *Course) follow(s Schedule) {
+// follow connects an observation to the previous one. An observation continues even if the detail of its
+// instances changes, because its counts mean the same.
+func (c *Observation) follow(s Schedule) {
 	if len(s) == 0 {
 		return
 	}
@@ -158,16 +156,26 @@ func (c *Course) follow(s Schedule) {
 	}
 }
 
-// Settle returns when and how an instance ends: after dMax at the latest.
-func (c *Course) Settle(i intake.Ended) intake.Ended {
+// From returns the time from which the outcome is observed in this way.
+func (c *Observation) From() int64 { return c.from }
+
+// End returns the time at which an instance ends, which is start + dMax at the latest.
+func (c *Observation) End(start, end int64) int64 {
+	if dMax := int64(c.Grid.DMax()); end-start > dMax {
+		return start + dMax
+	}
+	return end
+}
+
+// Settle returns the instance with its real end and status: it ends after dMax at the latest.
+func (c *Observation) Settle(i intake.Ended) intake.Ended {
 	if dMax := int64(c.Grid.DMax()); i.End-i.Start > dMax {
 		i.End, i.Status = i.Start+dMax, outcome.Timeout
 	}
 	return i
 }
 
-// early reports whether somebody gave an instance up before dMax, so that how it
-// would have ended is not known.
-func (c *Course) early(i intake.Ended) bool {
+// early reports whether an instance was given up before dMax, so that its real end is unknown.
+func (c *Observation) early(i *intake.Ended) bool {
 	return i.Status == outcome.Timeout && i.End-i.Start < int64(c.Grid.DMax())
 }

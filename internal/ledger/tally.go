@@ -7,11 +7,11 @@ import (
 
 // A tally counts what ends in one window in one VM.
 type tally struct {
-	window  outcome.Window
-	courses []*Course     // of the window's plan
-	cells   []intake.Cell // one for each of them
+	window       outcome.Window
+	observations []*Observation // of the window's plan
+	cells        []intake.Cell  // one for each observation
 }
 
-func newTally(w outcome.Window, courses []*Course) *tally {
-	return &tally{window: w, courses: courses, cells: make([]intake.Cell, len(courses))}
+func newTally(w outcome.Window, observations []*Observation) *tally {
+	return &tally{window: w, observations: observations, cells: make([]intake.Cell, len(observations))}
 }

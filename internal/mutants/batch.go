@@ -18,18 +18,19 @@ import (
 	"time"
 )
 
-// A batch is some mutants of a package that are compiled together. A function with mutants
-// has all their bodies, besides its own, and does the one that an environment variable
-// tells. What is outside functions, such as a constant, is a batch by itself.
+// A batch is a set of mutants of a package that are compiled together. A mutated function contains
+// all of its mutated bodies besides its own, and an environment variable selects one. A mutant
+// outside of functions, such as one of a constant, is a batch by itself.
 type batch struct {
-	dir      string // for what is made
+	dir      string // temporary folder
 	overlay  string
+	replace  map[string]string // of the overlay
 	target   *target
 	mutants  []mutant
 	binaries []*binary // of the target's tests
 }
 
-// mostTogether is how many mutants there are in a batch: compilers need memory.
+// mostTogether is the maximum number of mutants in a batch: compilers need memory.
 const mostTogether = 250
 
 // batches divides the mutants of a target.
@@ -49,7 +50,7 @@ func batches(t *target, mutants []mutant) []*batch {
 	return append(all, alone...)
 }
 
-// compile finds out which mutants compile and drops the others; it returns how many.
+// compile drops the mutants that do not compile, and returns their number.
 func (b *batch) compile(ctx context.Context) (broken int, err error) {
 	for {
 		places, err := b.write()
@@ -62,7 +63,7 @@ func (b *batch) compile(ctx context.Context) (broken int, err error) {
 		}
 		wrong := places.find(output)
 		if alone := b.mutants[0]; alone.body == nil {
-			wrong[alone.id] = true // also where the error is in what uses the constant
+			wrong[alone.id] = true // even if the error is in code that uses the constant
 		}
 		if len(wrong) == 0 {
 			return broken, fmt.Errorf("%s: %w\n%s", b.target.dir, err, output)
@@ -74,7 +75,7 @@ func (b *batch) compile(ctx context.Context) (broken int, err error) {
 	}
 }
 
-// variable is the environment variable that says which mutant is active, by its id.
+// variable is the environment variable that contains the id of the active mutant.
 const variable = "MUTANT"
 
 const active = `package %s
@@ -87,15 +88,16 @@ import (
 var mutantActive = func() int { n, _ := strconv.Atoi(os.Getenv(%q)); return n }()
 `
 
-// write writes the files with mutants, and the overlay by which the compiler takes them.
+// write writes the mutated files and the compiler's overlay.
 func (b *batch) write() (places, error) {
 	root, err := os.Getwd()
 	if err != nil {
 		return nil, err
 	}
-	replace, found := map[string]string{}, places{}
+	found := places{}
+	b.replace = map[string]string{}
 	put := func(name, text string) error {
-		replace[filepath.Join(root, b.target.dir, name)] = filepath.Join(b.dir, name)
+		b.replace[filepath.Join(root, b.target.dir, name)] = filepath.Join(b.dir, name)
 		return os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o600)
 	}
 	err = put("mutant_active.go", fmt.Sprintf(active, b.target.name, variable))
@@ -107,16 +109,44 @@ func (b *batch) write() (places, error) {
 		err = errors.Join(err, put(filepath.Base(file), found.add(file, mutants)))
 	}
 	b.overlay = filepath.Join(b.dir, "overlay.json")
-	text, _ := json.Marshal(map[string]any{"Replace": replace})
-	return found, errors.Join(err, os.WriteFile(b.overlay, text, 0o600))
+	return found, errors.Join(err, writeOverlay(b.overlay, b.replace))
 }
 
-// Places are the lines of mutants in the files that are compiled.
+func writeOverlay(path string, replace map[string]string) error {
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	return errors.Join(err, os.WriteFile(path, text, 0o600))
+}
+
+// without writes an overlay that also hides test files that some tests do not need, and returns its
+// path.
+func (b *batch) without(t tests, path string) (string, error) {
+	if t.only == "" {
+		return b.overlay, nil
+	}
+	files, err := filepath.Glob(filepath.Join(t.dir, "*_test.go"))
+	if err != nil {
+		return "", err
+	}
+	replace := maps.Clone(b.replace)
+	for _, file := range files {
+		if needed, _ := filepath.Match(t.only, filepath.Base(file)); needed {
+			continue
+		}
+		absolute, err := filepath.Abs(file)
+		if err != nil {
+			return "", err
+		}
+		replace[absolute] = "" // hides the file
+	}
+	return path, writeOverlay(path, replace)
+}
+
+// A places maps each compiled file to the lines of its mutants.
 type places map[string][]place
 
 type place struct{ id, from, to int }
 
-// add returns the source of a file with its mutants.
+// add returns the source of a file, including its mutants.
 func (p places) add(file string, mutants []mutant) string {
 	source, out, done := string(mutants[0].source), new(strings.Builder), 0
 	note := func(id int, text string) {
@@ -150,7 +180,7 @@ func (p places) add(file string, mutants []mutant) string {
 
 var position = regexp.MustCompile(`(?m)^(?:\S*/)?([^/\s]+\.go):(\d+):`)
 
-// find returns the mutants with errors of the compiler.
+// find returns the mutants with compiler errors.
 func (p places) find(output []byte) map[int]bool {
 	wrong := map[int]bool{}
 	for _, match := range position.FindAllSubmatch(output, -1) {
@@ -164,28 +194,32 @@ func (p places) find(output []byte) map[int]bool {
 	return wrong
 }
 
-// A binary holds the tests of a package.
+// A binary is a compiled test program.
 type binary struct {
 	tests
 	path  string
 	limit int           // seconds of processor time
-	wall  time.Duration // of time as it goes by, for mutants that wait and do nothing
+	wall  time.Duration // wall time limit, for mutants that wait and do nothing
 }
 
-// make compiles the tests of the target and runs them without a mutant. What a mutant may
-// take of a processor follows from what they take.
+// make compiles the tests of the target and runs them without a mutant. The limits of processor
+// time for mutants follow from that run.
 func (b *batch) make(ctx context.Context, i int) error {
 	if i < len(b.binaries) {
 		return nil
 	}
 	t := b.target.tests[i]
 	bin := &binary{tests: t, path: filepath.Join(b.dir, fmt.Sprint(i, ".test")), limit: 600, wall: 10 * time.Minute}
-	if out, err := command(ctx, "go", "test", "-c", "-vet=off", "-overlay", b.overlay, "-o", bin.path, "./"+t.dir); err != nil {
+	overlay, err := b.without(t, bin.path+".json")
+	if err != nil {
+		return err
+	}
+	if out, err := command(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", bin.path, "./"+t.dir); err != nil {
 		return fmt.Errorf("%s: %w\n%s", t.dir, err, out)
 	}
 	b.binaries = append(b.binaries, bin)
 	if len(b.mutants) == 1 && b.mutants[0].body == nil {
-		bin.limit = 60 // there is no program without the mutant
+		bin.limit = 30 // the program without the mutant does not exist
 		return nil
 	}
 	start := time.Now()
@@ -194,12 +228,12 @@ func (b *batch) make(ctx context.Context, i int) error {
 		return fmt.Errorf("%s without a mutant: %w\n%s", t.dir, err, out)
 	}
 	used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	bin.limit = 5 + 4*int(used/time.Second+1)
+	bin.limit = 4 * int(used/time.Second+1)
 	bin.wall = 30*time.Second + 6*time.Since(start).Round(time.Second)
 	return nil
 }
 
-// memory is how much of it a test may use, in KiB: a mutant may never end.
+// memory is the memory limit of a test in KiB: a mutant may never end.
 const memory = 8 << 20
 
 func (b *binary) command(ctx context.Context, id int) *exec.Cmd {

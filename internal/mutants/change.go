@@ -9,23 +9,24 @@ import (
 	"strings"
 )
 
-// A mutant is a change of one place of a file.
+// A mutant is a change at one place in a file.
 type mutant struct {
 	file     string
 	line     int
-	from, to int // offsets of what is replaced
+	from, to int // offsets of the replaced code
 	old, new string
-	context  string // the line, without the space around it
+	context  string // the trimmed line
 	source   []byte // of the file
 	body     *span  // of the function; nil outside of functions
 	target   *target
 	id       int // from 1
 }
 
-// A span is from an offset to another.
+// A span is a range of offsets.
 type span struct{ from, to int }
 
-// String is the place and the change, as equivalent.txt has it but for the line's number.
+// String returns the place and the change, in the form of equivalent.txt but with the line's
+// number.
 func (m mutant) String() string { return fmt.Sprintf("%s:%d: %s", m.file, m.line, m.change()) }
 
 func (m mutant) change() string {
@@ -49,7 +50,7 @@ type changer struct {
 	mutants []mutant
 }
 
-// operators are what an operator becomes.
+// operators maps operators to their replacements.
 var operators = map[token.Token][]string{
 	token.LSS: {"<=", ">="}, token.LEQ: {"<", ">"}, token.GTR: {">=", "<="}, token.GEQ: {">", "<"},
 	token.EQL: {"!="}, token.NEQ: {"=="},
@@ -58,20 +59,21 @@ var operators = map[token.Token][]string{
 	token.ADD_ASSIGN: {"-="}, token.SUB_ASSIGN: {"+="}, token.INC: {"--"}, token.DEC: {"++"},
 }
 
-// names are what a name becomes: a function that rounds the other way, or another truth.
+// names maps names to their replacements: the function that rounds in the other direction, or the
+// other truth value.
 var names = map[string]string{
 	"mulDown": "mulUp", "mulUp": "mulDown", "addDown": "addUp", "addUp": "addDown", "subDown": "subUp", "subUp": "subDown",
 	"divDown": "divUp", "divUp": "divDown", "rootDown": "rootUp", "rootUp": "rootDown", "down": "up", "up": "down",
 	"min": "max", "max": "min", "true": "false", "false": "true", "nextIf": "previousIf", "previousIf": "nextIf",
 }
 
-// rounded are functions that are taken away where they only round.
+// rounded are functions that are replaced by plain arithmetic, without rounding.
 var rounded = map[string]string{
 	"mulDown": "*", "mulUp": "*", "addDown": "+", "addUp": "+", "subDown": "-", "subUp": "-", "divDown": "/", "divUp": "/", "ceilDiv": "/",
 }
 
-// declarations collects the mutants of all that a file declares, but for the functions that
-// are left out.
+// declarations collects the mutants of all declarations in a file, except of functions that are
+// left out.
 func (c *changer) declarations(f *ast.File) {
 	for _, d := range f.Decls {
 		c.body = nil
@@ -137,7 +139,7 @@ func (c *changer) replaceToken(pos token.Pos, t token.Token) {
 	}
 }
 
-// literal changes a number: by one where it is whole, and else to 0 or a thousandth.
+// literal changes a number: an integer by one, and other numbers to 0 or to a thousandth.
 func (c *changer) literal(n *ast.BasicLit) {
 	switch n.Kind {
 	case token.INT:
@@ -151,14 +153,14 @@ func (c *changer) literal(n *ast.BasicLit) {
 		}
 	case token.FLOAT:
 		if v, err := strconv.ParseFloat(n.Value, 64); err == nil && v == 0 {
-			return // a thousandth of it is 0 again
+			return // a thousandth of it is also 0
 		}
 		c.replace(n, "0")
 		c.replace(n, "("+n.Value+"/1000)")
 	}
 }
 
-// call takes away what a function of two arguments does besides arithmetic, or one of them.
+// call removes the rounding from a function of two arguments, or removes one of the arguments.
 func (c *changer) call(n *ast.CallExpr) {
 	f, ok := n.Fun.(*ast.Ident)
 	if !ok || len(n.Args) != 2 {
@@ -191,8 +193,8 @@ func (c *changer) add(from, to token.Pos, with string) {
 	})
 }
 
-// fieldsToSwap gives each field that shares its line, and so its type, with others of its
-// struct the next of these. A field name of two structs is left out.
+// fieldsToSwap maps each field to the next field of the same type on the same line of its struct.
+// It leaves out names that two structs have.
 func fieldsToSwap(parsed []*ast.File) map[string]string {
 	twins, seen := map[string]string{}, map[string]int{}
 	for _, f := range parsed {

@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// equivalent are mutants that change nothing that a test could see. A line of the file
-// names one as it is printed, without the number of its line; the lines under it, which
-// are indented, say why.
-type equivalent map[string]bool // whether there still is such a mutant
+// An equivalent lists mutants that do not change behaviour. A line of the file is a mutant as it is
+// printed, without its line number. The indented lines below it give the reason.
+type equivalent map[string]bool // whether such a mutant still exists
 
 func readEquivalent(path string) (equivalent, error) {
 	data, err := os.ReadFile(path)
@@ -31,7 +30,7 @@ func readEquivalent(path string) (equivalent, error) {
 			known[line], last = false, line
 		}
 	}
-	// Mutants one under the other share the reason under the last of them.
+	// Consecutive mutants share the reason below the last of them.
 	if last != "" && !reasons[last] {
 		return nil, fmt.Errorf("%s: no reason for %q", path, last)
 	}
@@ -47,7 +46,7 @@ func (e equivalent) has(m mutant) bool {
 	return true
 }
 
-// unused are those of which there is no mutant.
+// unused returns the entries without a mutant.
 func (e equivalent) unused() []string {
 	var all []string
 	for key, used := range e {

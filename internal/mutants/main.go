@@ -1,14 +1,14 @@
-// Mutants changes the code of some packages in one place at a time and runs their tests:
-// a change that no test notices, a survivor, shows what is not tested.
+// Mutants changes the code of some packages in one place at a time and runs their tests: a change
+// that no test notices, a survivor, shows that a test is missing.
 //
 // Usage:
 //
 //	go run ./internal/mutants [-seed N] [-count N] [-only FILE] [package ...]
 //
-// It draws mutants at random; the same seed draws the same ones of the same code. The
-// working tree stays as it is: mutants reach the compiler by an overlay. Mutants
-// that do not compile do not count, nor do those that equivalent.txt lists with a reason.
-// The exit status is 1 where fewer are killed than -least demands.
+// It draws mutants at random; the same seed draws the same mutants of the same code. It does not
+// change the working tree: mutants reach the compiler by an overlay. Mutants that do not compile do
+// not count, and neither do those that equivalent.txt lists with a reason. The exit status is 1 if
+// the share of killed mutants is below -least.
 package main
 
 import (
@@ -66,7 +66,7 @@ type run struct {
 	done       int
 }
 
-// draw collects the mutants of the packages, all targets where none is named.
+// draw collects the mutants of the packages, or of all targets if none is named.
 func (r *run) draw(packages []string, only, list string, seed uint64, count int) error {
 	known, err := readEquivalent(list)
 	if err != nil {
@@ -104,7 +104,7 @@ func (r *run) draw(packages []string, only, list string, seed uint64, count int)
 	return nil
 }
 
-// A result is what became of a mutant.
+// A result is the result of testing a mutant.
 type result int
 
 const (
@@ -137,8 +137,8 @@ func (r *run) all() error {
 	return nil
 }
 
-// batch tries the mutants of a batch: all with the first tests, then those that survived
-// with the next.
+// batch tests the mutants of a batch: all with the first tests, then the survivors with the next
+// ones.
 func (r *run) batch(b *batch) (err error) {
 	if b.dir, err = os.MkdirTemp("", "mutants"); err != nil {
 		return err
@@ -168,8 +168,7 @@ func (r *run) batch(b *batch) (err error) {
 	return nil
 }
 
-// try tries mutants, as many at a time as there are processors, and returns those that
-// survive.
+// try tests mutants in parallel, as many as there are processors, and returns the survivors.
 func (r *run) try(b *binary, mutants []mutant) (left []mutant, err error) {
 	var workers errgroup.Group
 	workers.SetLimit(runtime.GOMAXPROCS(0))
@@ -195,7 +194,7 @@ func (r *run) try(b *binary, mutants []mutant) (left []mutant, err error) {
 	return left, workers.Wait()
 }
 
-// report prints how many were killed, and returns the percentage.
+// report prints the share of killed mutants, and returns it in percent.
 func (r *run) report(seed uint64) float64 {
 	killed := r.results[failed] + r.results[timedOut]
 	tried := killed + r.results[survived]

@@ -10,7 +10,7 @@ import (
 
 const fee = "internal/mutants/testdata/fee"
 
-// survivors tries all mutants of the package in testdata with some of its tests.
+// survivors tests all mutants of the package in testdata with some of its tests.
 func survivors(t *testing.T, pattern string) ([]string, error) {
 	t.Helper()
 	t.Chdir("../..")
@@ -43,8 +43,8 @@ func survivors(t *testing.T, pattern string) ([]string, error) {
 	return left, nil
 }
 
-// A test that leaves a boundary out leaves the mutants of the boundary alive, and no others:
-// those of a function as well as those of a constant.
+// A test that omits a boundary kills all mutants except those of the boundary, in a function and in
+// a constant.
 func TestWeakTestLeavesMutants(t *testing.T) {
 	got, err := survivors(t, "^TestWeak$")
 	want := []string{
@@ -57,14 +57,14 @@ func TestWeakTestLeavesMutants(t *testing.T) {
 	}
 }
 
-// A test of the boundary kills all.
+// A test of the boundary kills all mutants.
 func TestStrongTestKillsMutants(t *testing.T) {
 	if got, err := survivors(t, "^TestStrong$"); err != nil || len(got) > 0 {
 		t.Errorf("survivors %q, %v", got, err)
 	}
 }
 
-// Tests that fail without a mutant show nothing: the tool refuses.
+// If tests fail without a mutant, the tool returns an error.
 func TestFailingTestsAreRefused(t *testing.T) {
 	if got, err := survivors(t, "^TestBroken$"); err == nil || !strings.Contains(err.Error(), "without a mutant") {
 		t.Errorf("survivors %q, %v", got, err)
@@ -85,11 +85,11 @@ func TestEquivalent(t *testing.T) {
 		t.Errorf("%v, %v", known, err)
 	}
 	if m.new = ">="; known.has(m) {
-		t.Error("another mutant of the line is taken for equivalent")
+		t.Error("another mutant of the line counts as equivalent")
 	}
 	for _, text := range []string{"\tA reason for nothing.\n", "a.go: < → <= in: if a < b {\n"} {
 		if _, err := read(text); err == nil {
-			t.Errorf("%q is taken", text)
+			t.Errorf("%q is accepted", text)
 		}
 	}
 	if _, err := readEquivalent("equivalent.txt"); err != nil {

@@ -11,19 +11,20 @@ import (
 	"strings"
 )
 
-// A target is code to be changed, and the tests that ought to notice.
+// A target is code to mutate, and the tests that should notice.
 type target struct {
 	dir   string
 	name  string   // of the package
-	files []string // all where there are none
-	live  []string // functions that are left out, as they need the kernel
+	files []string // all if empty
+	live  []string // functions to leave out because they need the kernel
 	tests []tests  // the quickest first
 }
 
-// Tests are those of a package.
+// A tests selects tests of a package.
 type tests struct {
 	dir  string
 	args []string
+	only string // pattern of the test files to compile; all if empty
 }
 
 // Tests of package bpf that need neither an Erlang VM nor the kernel.
@@ -34,8 +35,8 @@ const withoutKernel = "^Test(LogOrder|LogBeingWritten|LogLost|LossOfOneStripe|Lo
 	"CountsAreReadOnce|OthersAreReadOnce|Skip|Counters|ChangeOfPlans|EntriesAreFreed|DetailsChange|RefusedChanges|End|Link|Flags|" +
 	"NothingAfterClose|DiscoveredNames|Groups|GroupsHaveLongTexts|ChangeNamesWhatIsMissing|FirstIsReplaced|Explains|SpareCells|SumOfLosses|FlagsOfEvents|MessageOrToken|NoEvents)$"
 
-// What package bpf has to be tested so: other files, and these functions, work on the
-// kernel's programs and maps.
+// The exclusions of package bpf: other files, and these functions, work on programs and maps in the
+// kernel.
 var (
 	filesWithoutKernel = []string{
 		"arena.go", "arguments.go", "discover.go", "event.go", "features.go", "group.go", "label.go", "layout.go", "log.go",
@@ -48,10 +49,10 @@ var (
 	}
 )
 
-// The test of package diagram that takes longer than all others.
+// The test of package diagram that takes longer than all others together.
 const largeDiagrams = "^TestLargeDiagrams$"
 
-// Properties are tried with the same inputs each time, and those that fail leave no file.
+// Property tests use the same inputs each time, and write no files when they fail.
 const (
 	seed   = "-rapid.seed=1"
 	noFile = "-rapid.nofailfile"
@@ -59,24 +60,26 @@ const (
 
 var (
 	exactTests   = tests{dir: "internal/exact"}
-	diagramTests = tests{"diagram", []string{"-test.skip", largeDiagrams}}
-	scopeTests   = tests{"internal/scope", []string{seed, noFile}}
+	diagramTests = tests{dir: "diagram", args: []string{"-test.skip", largeDiagrams}}
+	scopeTests   = tests{dir: "internal/scope", args: []string{seed, noFile}}
 
-	// Two tests look at the files of the tree, where there is no mutant. TestCoverage takes as
-	// long as all others together.
-	dqTests      = tests{"dq", []string{"-test.skip", "^Test(SameBitsOnAllProcessors|NoProductCanBeFused|Coverage)$", seed, noFile}}
-	dqSimulation = tests{"dq", []string{"-test.run", "^TestCoverage$", seed, noFile}}
+	// TestBits comes first: it compiles and runs quickly, and notices most changes. Two tests
+	// examine files of the source tree, which contains no mutants. TestCoverage takes as long as
+	// all others together.
+	dqBits       = tests{dir: "dq", args: []string{"-test.run", "^TestBits$"}, only: "bits*_test.go"}
+	dqTests      = tests{dir: "dq", args: []string{"-test.skip", "^Test(Bits|SameBitsOnAllProcessors|NoProductCanBeFused|Coverage)$", seed, noFile}}
+	dqSimulation = tests{dir: "dq", args: []string{"-test.run", "^TestCoverage$", seed, noFile}}
 
 	targets = []target{
-		{dir: "dq", tests: []tests{dqTests, exactTests, dqSimulation, diagramTests, scopeTests}},
-		{dir: "dq/internal/quad", tests: []tests{{"dq/internal/quad", []string{seed, noFile}}, dqTests}},
+		{dir: "dq", tests: []tests{dqBits, dqTests, exactTests, dqSimulation, diagramTests, scopeTests}},
+		{dir: "dq/internal/quad", tests: []tests{{dir: "dq/internal/quad", args: []string{seed, noFile}}, dqBits, dqTests}},
 		{dir: "diagram", tests: []tests{
-			diagramTests, exactTests, {"diagram", []string{"-test.run", largeDiagrams}},
+			diagramTests, exactTests, {dir: "diagram", args: []string{"-test.run", largeDiagrams}},
 		}},
 		{dir: "internal/scope", tests: []tests{scopeTests}},
-		{dir: "internal/pairing", tests: []tests{{"internal/pairing", []string{seed, noFile}}}},
+		{dir: "internal/pairing", tests: []tests{{dir: "internal/pairing", args: []string{seed, noFile}}}},
 		{dir: "bpf", files: filesWithoutKernel, live: functionsWithKernel,
-			tests: []tests{{"bpf", []string{"-test.run", withoutKernel, seed, noFile}}}},
+			tests: []tests{{dir: "bpf", args: []string{"-test.run", withoutKernel, seed, noFile}}}},
 	}
 )
 
@@ -84,7 +87,7 @@ func (t *target) is(name string) bool {
 	return filepath.Clean(name) == t.dir
 }
 
-// mutants are those of all files of the target that are built here and not generated.
+// mutants returns the mutants of all files of the target that are built here and not generated.
 func (t *target) mutants() ([]mutant, error) {
 	p, err := build.ImportDir(t.dir, 0)
 	if err != nil {

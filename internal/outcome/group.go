@@ -7,28 +7,27 @@ import (
 	"time"
 )
 
-// A Group is the part of an outcome's instances that have something in common.
+// A Group is a part of an outcome's instances that share a property.
 type Group struct {
-	Key     string // "<0.123.0>", "lists:seq/2", a node, a port; "" for the rest together
-	Process PID    // the process, where the group is one
-	Name    string // of the process, where the VM can tell; "" otherwise
+	Key     string // "<0.123.0>", "lists:seq/2", a node, a port; "" for the rest
+	Process PID    // the process, if the group is one
+	Name    string // name of the process, or "" if unknown
 
 	Successes, Failures, Timeouts uint64
 	Total                         time.Duration // sum of the delays of the successes
-	Amount                        uint64        // as of Counts
+	Amount                        uint64        // as in Counts
 	Delays                        Delays        // of the successes
 
-	// With Accounts. Processor and Dirty are of the slices that are successes: the
-	// time on a processor, and the time on dirty schedulers, on a processor or not.
+	// These are set with Accounts. Processor and Dirty are for successful slices: the time on a
+	// processor, and the time on dirty schedulers, whether on a processor or not.
 	Starts           uint64 // of instances that are paired in the order of their starts
 	Processor, Dirty time.Duration
 }
 
-// Instances returns how many instances are in the group.
+// Instances returns the number of instances in the group.
 func (g Group) Instances() uint64 { return g.Successes + g.Failures + g.Timeouts }
 
-// Add returns the sum of two groups, under the key of the first. It shares no memory with
-// them.
+// Add returns the sum of two groups, with the key of the first. It shares no memory with them.
 func (g Group) Add(h Group) Group {
 	sum := g
 	sum.Successes += h.Successes
@@ -44,15 +43,15 @@ func (g Group) Add(h Group) Group {
 	return sum
 }
 
-// DelayBuckets is how many buckets there are in [Delays].
+// DelayBuckets is the number of buckets in [Delays].
 const DelayBuckets = 172
 
-// Delays counts delays in buckets whose bounds are a quarter of a power of two apart, so
-// that a bucket is at most a quarter as wide as the delays in it. It is nil, or as long
-// as DelayBuckets.
+// Delays counts delays in buckets. The bounds of the buckets are a quarter of a power of two
+// apart, so a bucket is at most a quarter as wide as the delays in it. Delays is nil or has
+// DelayBuckets entries.
 type Delays []uint32
 
-// Bucket returns the bucket of a delay. The last one has all that are longer.
+// Bucket returns the bucket of a delay. The last bucket contains all longer delays.
 func Bucket(d time.Duration) int {
 	ns := uint64(max(d, 0))
 	if ns < 4 {
@@ -62,7 +61,7 @@ func Bucket(d time.Duration) int {
 	return min((e-1)*4+int(ns>>(e-2)&3), DelayBuckets-1)
 }
 
-// BucketBounds returns the delays from lo, and below hi, that a bucket has.
+// BucketBounds returns the bounds of a bucket, which contains the delays from lo to below hi.
 func BucketBounds(i int) (lo, hi time.Duration) {
 	if i < 4 {
 		return time.Duration(i), time.Duration(i + 1)
@@ -73,7 +72,7 @@ func BucketBounds(i int) (lo, hi time.Duration) {
 	return lo, lo + width
 }
 
-// Add adds other delays.
+// Add adds other to d.
 func (d *Delays) Add(other Delays) {
 	if *d == nil && other != nil {
 		*d = make(Delays, DelayBuckets)
@@ -83,9 +82,9 @@ func (d *Delays) Add(other Delays) {
 	}
 }
 
-// Quantile returns bounds of the delay that a share p of the successes do not exceed, and
-// of so many other instances, which have no delay because they did not succeed. ok is
-// false where the quantile is among those, or there are no instances.
+// Quantile returns bounds of the p-quantile of the delay over the successes and a number of other
+// instances. The others did not succeed and so have no delay. ok is false if the quantile falls
+// among those, or if there are no instances.
 func (d Delays) Quantile(p float64, others uint64) (lo, hi time.Duration, ok bool) {
 	all := others
 	for _, n := range d {
@@ -105,11 +104,11 @@ func (d Delays) Quantile(p float64, others uint64) (lo, hi time.Duration, ok boo
 	return 0, 0, false
 }
 
-// rounding is by how much a share times a number may be too large at most, relatively: 7
-// of 100 are 0.07 · 100, which is 7.000000000000001.
+// rounding is the largest relative error by which a share times a number may be too large. For
+// example 7 of 100 is 0.07 · 100, which gives 7.000000000000001.
 const rounding = 1e-15
 
-// rankOf returns which of n instances in their order, from 1 on, is the quantile p.
+// rankOf returns the rank of the quantile p among n instances, from 1 on.
 func rankOf(p float64, n uint64) uint64 {
 	rank := math.Ceil(p * float64(n) * (1 - rounding))
 	return min(max(uint64(rank), 1), n)

@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// ErrNoSource says that none of the joined sources observes an outcome.
+// ErrNoSource means that none of the joined sources observes an outcome.
 var ErrNoSource = errors.New("no source observes this outcome")
 
-// A Part is a source and the outcomes that it observes among those of a plan. An outcome may
-// be that of several parts: then their counts are added, and none may have instances of
-// another one. Every part but the last has to replace a plan that has not begun by one with
-// the same From: that is how it gets the old one back where a part after it refuses its own.
+// A Part is a source and the outcomes of a plan that it observes. Several parts may observe one
+// outcome: their counts are added, and no two parts may have the same instance. Every part but the
+// last must be able to replace a plan that has not begun by one with the same From: it needs that
+// to return to the old plan if a later part refuses its own.
 type Part struct {
 	Source Source
 	Wants  func(Spec) bool
 }
 
-// Only returns the plan with those of its specs that are wanted, in their order.
-// It is what a source was made for that is the part of others.
+// Only returns the plan with only those specs that wants accepts, in their order. The source of a
+// part is created for such a plan.
 func (p Plan) Only(wants func(Spec) bool) Plan {
 	specs := make([]Spec, 0, len(p.Specs))
 	for _, s := range p.Specs {
@@ -34,21 +34,21 @@ func (p Plan) Only(wants func(Spec) bool) Plan {
 	return p
 }
 
-// A Joint is several sources as one.
+// A Joint combines several sources into one.
 type Joint struct {
 	parts  []part
-	plans  []jointPlan // the one in force, and those to come
-	why    error       // the last one that ended did so
+	plans  []jointPlan // the plan in force, and later ones
+	why    error       // error with which the last source ended
 	counts []Counts
 	ends   []Instance
 }
 
-// A part is one of the sources, with what it delivered last.
+// A part is one of the sources, with its last batch.
 type part struct {
 	Part
 	ended bool
 	batch Batch
-	taken int // of the counts in it
+	taken int // number of its counts that were taken
 }
 
 // A jointPlan is a plan that says which parts observe each of its specs.
@@ -72,7 +72,7 @@ func Join(p Plan, parts ...Part) (*Joint, error) {
 	return j, nil
 }
 
-// divide finds out which part observes what.
+// divide assigns the outcomes of a plan to the parts.
 func (j *Joint) divide(p Plan) (jointPlan, error) {
 	p.Specs = slices.Clone(p.Specs)
 	divided := jointPlan{Plan: p}
@@ -91,14 +91,14 @@ func (j *Joint) divide(p Plan) (jointPlan, error) {
 	return divided, nil
 }
 
-// of returns the plan of a part.
+// of returns the plan for a part.
 func (p jointPlan) of(part int) Plan {
 	i := -1
 	return p.Only(func(Spec) bool { i++; return slices.Contains(p.owners[i], part) })
 }
 
-// Plan implements [Source]. Where a part fails, those before it get back the plan
-// that they had; if that fails as well, the error says so.
+// Plan implements [Source]. If a part fails, the parts before it get their previous plan back. If
+// that fails as well, the error reports it.
 func (j *Joint) Plan(ctx context.Context, p Plan) error {
 	next, err := j.divide(p)
 	if err != nil {
@@ -115,7 +115,7 @@ func (j *Joint) Plan(ctx context.Context, p Plan) error {
 	return nil
 }
 
-// restore has the first parts go on as they were planned, from a time on.
+// restore makes the first parts return to their previous plan from a time on.
 func (j *Joint) restore(ctx context.Context, parts int, old jointPlan, from int64) error {
 	old.From = from
 	var errs []error
@@ -135,8 +135,7 @@ func (p *part) plan(ctx context.Context, plan Plan) error {
 	return p.Source.Plan(ctx, plan)
 }
 
-// Collect implements [Source]. What it returns of a part that has ended before
-// others are counts without a VM.
+// Collect implements [Source]. If a part has ended before others, its counts have no VM.
 func (j *Joint) Collect(ctx context.Context, w Window) (Batch, error) {
 	for len(j.plans) > 1 && j.plans[1].From <= w.From {
 		j.plans = j.plans[1:]
@@ -159,7 +158,7 @@ func (j *Joint) Collect(ctx context.Context, w Window) (Batch, error) {
 	return j.merge(w), j.why
 }
 
-// collect collects what the part has, nothing once it has ended.
+// collect collects from the part, unless it has ended.
 func (p *part) collect(ctx context.Context, w Window) error {
 	p.batch, p.taken = Batch{}, 0
 	if p.ended {
@@ -171,11 +170,11 @@ func (p *part) collect(ctx context.Context, w Window) error {
 	return err
 }
 
-// merge makes one batch of those of the parts.
+// merge merges the batches of the parts into one.
 func (j *Joint) merge(w Window) Batch {
 	merged := Batch{Window: w}
 	j.counts = j.counts[:0]
-	blind := make(map[rankingKey]bool)
+	blind := make(map[countsKey]bool)
 	for i, spec := range j.plans[0].Specs {
 		first := len(j.counts)
 		for _, owner := range j.plans[0].owners[i] {
@@ -195,19 +194,20 @@ func (j *Joint) merge(w Window) Batch {
 		merged.Rejected.Last = cmp.Or(merged.Rejected.Last, p.batch.Rejected.Last)
 		merged.Cost = merged.Cost.Add(p.batch.Cost)
 		merged.Loads = append(merged.Loads, p.batch.Loads...)
+		merged.Users = append(merged.Users, p.batch.Users...)
 		merged.Strangers = merged.Strangers || p.batch.Strangers
 		merged.Renew = merged.Renew || p.batch.Renew
 	}
 	if len(blind) > 0 {
-		j.ends = slices.DeleteFunc(j.ends, func(i Instance) bool { return blind[rankingKey{i.Outcome, i.VM}] })
+		j.ends = slices.DeleteFunc(j.ends, func(i Instance) bool { return blind[countsKey{i.Outcome, i.VM}] })
 	}
 	slices.SortStableFunc(j.ends, func(a, b Instance) int { return cmp.Compare(a.End, b.End) })
 	merged.Counts, merged.Instances = j.counts, j.ends
 	return merged
 }
 
-// take appends the part's counts of an outcome, in the order of which it has them,
-// or empty ones where it has none as it has ended.
+// take appends the part's counts of an outcome. The part has its counts in the order of the
+// specs. If it has none because it has ended, take appends empty counts.
 func (p *part) take(counts []Counts, spec Spec) []Counts {
 	before := p.taken
 	for p.taken < len(p.batch.Counts) && p.batch.Counts[p.taken].Outcome == spec.Name {
@@ -219,13 +219,18 @@ func (p *part) take(counts []Counts, spec Spec) []Counts {
 	return append(counts, p.batch.Counts[before:p.taken]...)
 }
 
-// combine adds the counts that several parts have of an outcome, VM by VM. It keeps counts
-// without a VM only where no part has a VM. If one part has not observed a VM for all of the
-// window, the counts of the others are a part of what happened there: they become loss, and
-// blind notes the VM.
-func combine(counts []Counts, blind map[rankingKey]bool) []Counts {
+// A countsKey identifies counts in a window.
+type countsKey struct {
+	outcome string
+	vm      VM
+}
+
+// combine adds the counts of several parts for one outcome, VM by VM. It keeps counts without a
+// VM only if no part has a VM. If a part did not observe a VM for the whole window, the other
+// parts' counts are incomplete: they become loss, and blind records the VM.
+func combine(counts []Counts, blind map[countsKey]bool) []Counts {
 	var all []Counts
-	var sums []int // of those, the ones that several parts have counted
+	var sums []int // indexes of entries that several parts have counted
 	for _, c := range counts {
 		i := slices.IndexFunc(all, func(d Counts) bool { return d.VM == c.VM })
 		if i < 0 {
@@ -246,7 +251,7 @@ func combine(counts []Counts, blind map[rankingKey]bool) []Counts {
 			c.Loss.Missed += c.Instances()
 			c.Successes, c.Failures, c.Timeouts, c.Inferred, c.Amount, c.Groups = 0, 0, 0, 0, 0, nil
 			clear(c.Bins)
-			blind[rankingKey{c.Outcome, c.VM}] = true
+			blind[countsKey{c.Outcome, c.VM}] = true
 		}
 	}
 	if slices.ContainsFunc(all, func(c Counts) bool { return c.VM != VM{} }) {
@@ -289,4 +294,17 @@ func (j *Joint) Close() error {
 		errs[i] = p.Source.Close()
 	}
 	return errors.Join(errs...)
+}
+
+var _ Discoverer = (*Joint)(nil)
+
+// Discovered implements [Discoverer]: it returns the discoveries of all parts.
+func (j *Joint) Discovered() []Discovery {
+	var names []Discovery
+	for _, p := range j.parts {
+		if d, ok := p.Source.(Discoverer); ok && !p.ended {
+			names = append(names, d.Discovered()...)
+		}
+	}
+	return names
 }

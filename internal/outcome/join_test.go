@@ -12,11 +12,11 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// A script is a source that does what it says, and notes what it was asked.
+// A script is a source that returns prepared results and records the requests.
 type script struct {
-	batches []outcome.Batch // of the windows in turn
-	err     error           // of the last one
-	refuses string          // a plan with this outcome
+	batches []outcome.Batch // of the successive windows
+	err     error           // returned with the last batch
+	refuses string          // name of an outcome; plans with it are refused
 	plans   []outcome.Plan
 	notices []outcome.Notice
 	closed  error
@@ -53,7 +53,7 @@ func (s *script) Close() error                           { return s.closed }
 func isSpan(s outcome.Spec) bool    { return s.Span != "" }
 func isWrapper(s outcome.Spec) bool { return s.Wrapper != "" }
 
-// joined has outcomes of two sources in turn.
+// joined returns a plan with outcomes of two sources in turn.
 func joined(from int64) outcome.Plan {
 	return outcome.Plan{From: from, Window: 10, Specs: []outcome.Spec{
 		{Name: "a", Span: "a", BinWidth: 1, Bins: 2},
@@ -75,8 +75,8 @@ func counts(name string, pid int) outcome.Counts {
 	return outcome.Counts{Outcome: name, VM: outcome.VM{PID: pid}, Successes: uint64(pid), Bins: make([]uint64, 2)}
 }
 
-// A batch has what all sources have: counts in the order of the plan and then as
-// each source has them, instances in the order of their ends, sums of the rest.
+// A batch contains the results of all sources: counts in the order of the plan and then of each
+// source, instances in the order of their ends, and sums of the rest.
 func TestJoinMerges(t *testing.T) {
 	vms := &script{batches: []outcome.Batch{{
 		Counts:    []outcome.Counts{counts("a", 1), counts("a", 2), counts("c", 1), counts("c", 2)},
@@ -109,8 +109,8 @@ func TestJoinMerges(t *testing.T) {
 	}
 }
 
-// Each source gets its own part of a plan, and where one refuses it the others go
-// on as they were.
+// Each source gets its own part of a plan. If one refuses it, the others keep their previous
+// plans.
 func TestJoinPlans(t *testing.T) {
 	vms, wrappers := &script{}, &script{refuses: "new"}
 	j := join(t, joined(0), vms, wrappers)
@@ -134,7 +134,7 @@ func TestJoinPlans(t *testing.T) {
 	}
 }
 
-// Where the sources before cannot go on as they were either, the error says so.
+// If the earlier sources cannot return to their previous plans either, the error reports that.
 func TestJoinCannotGoBack(t *testing.T) {
 	vms, wrappers := &script{refuses: "a"}, &script{refuses: "new"}
 	next := joined(20)
@@ -145,8 +145,7 @@ func TestJoinCannotGoBack(t *testing.T) {
 	}
 }
 
-// The counts of a window are those of the plan in force, whatever was planned
-// meanwhile.
+// The counts of a window follow the plan in force, whatever plans came since.
 func TestJoinFollowsPlans(t *testing.T) {
 	vms := &script{batches: []outcome.Batch{{Counts: []outcome.Counts{counts("a", 1), counts("c", 1)}}, {Counts: []outcome.Counts{counts("c", 1)}}, {}}}
 	wrappers := &script{batches: []outcome.Batch{{Counts: []outcome.Counts{counts("b", 2)}}, {}, {}}}
@@ -167,8 +166,8 @@ func TestJoinFollowsPlans(t *testing.T) {
 	}
 }
 
-// It ends when all sources have. Until then the outcomes of those that have ended
-// are without a VM.
+// A Joint ends when all its sources have ended. Until then the outcomes of ended sources have no
+// VM.
 func TestJoinEnds(t *testing.T) {
 	gone := fmt.Errorf("pid 1 has exited: %w", outcome.ErrEnded)
 	vms := &script{err: gone, batches: []outcome.Batch{{Counts: []outcome.Counts{counts("a", 1), counts("c", 1)}}}}
@@ -198,7 +197,7 @@ func TestJoinEnds(t *testing.T) {
 	}
 }
 
-// An error of one source is that of all.
+// An error of one source is an error of the Joint.
 func TestJoinFails(t *testing.T) {
 	j := join(t, joined(0), &script{err: errScript}, &script{batches: make([]outcome.Batch, 2)})
 	if _, err := j.Collect(t.Context(), outcome.Window{To: 10}); !errors.Is(err, errScript) {
@@ -206,7 +205,7 @@ func TestJoinFails(t *testing.T) {
 	}
 }
 
-// An outcome that no source wants is refused, in the first plan and in others.
+// An outcome that no source observes is refused, in the first plan and in later ones.
 func TestJoinNoSource(t *testing.T) {
 	j := join(t, joined(0), &script{}, &script{})
 	p := joined(10)
@@ -233,8 +232,8 @@ func TestJoinWatchesAndCloses(t *testing.T) {
 	}
 }
 
-// Where two sources observe one outcome, their counts of a VM are added; what only one has is
-// there alone, and a source that has no VM adds nothing.
+// If two sources observe one outcome, their counts of a VM are added. Counts that only one source
+// has are kept. A source without a VM adds nothing.
 func TestJoinAddsCountsOfOneOutcome(t *testing.T) {
 	count := func(pid int, successes uint64, bins ...uint64) outcome.Counts {
 		return outcome.Counts{Outcome: "a", VM: outcome.VM{PID: pid}, Successes: successes, Starts: successes, Bins: bins}

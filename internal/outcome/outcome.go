@@ -1,11 +1,9 @@
-// Package outcome defines outcome instances, where they come from and how they
-// are counted, in the terms of ΔQ: an instance has a start and an end, and ends
-// once, as a success, a failure or a timeout.
+// Package outcome defines outcome instances, their sources and their counts, in the terms of ΔQ: an
+// instance has a start and an end. It ends once, as a success, a failure or a timeout.
 //
-// A [Source] delivers what ended in a window. The invariants that every source
-// keeps:
+// A [Source] delivers the instances that ended in a window. Every source keeps these invariants:
 //
-//   - Loss is never failure. What was lost is counted in [Loss] and never turned
+//   - Loss is never failure. Lost instances are counted in [Loss] and never turned
 //     into a timeout.
 //   - An instance ends once, by whatever comes first; later ends are late.
 //   - A timeout ends at start + dMax, and belongs to the window that contains
@@ -17,23 +15,21 @@ package outcome
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"time"
 
-	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// ErrLate says that a plan would have to begin before the source is ready for it.
+// ErrLate means that the source is not ready for a plan by the time the plan begins.
 var ErrLate = errors.New("too late for this plan")
 
-// ErrEnded says that a source has nothing more to deliver.
+// ErrEnded means that a source has nothing more to deliver.
 var ErrEnded = errors.New("the source has ended")
 
-// Status says how an instance ended.
+// Status is the way in which an instance ended.
 type Status uint8
 
 // The ways in which an instance ends.
@@ -56,39 +52,39 @@ func (s Status) String() string {
 	return fmt.Sprintf("Status(%d)", uint8(s))
 }
 
-// A Spec describes an outcome to a source. Specs are comparable: equal ones
-// observe the same in the same way. One of Span, Wrapper and VM is set.
+// A Spec describes an outcome to a source. Specs are comparable: equal specs observe the same
+// instances in the same way. Exactly one of Span, Wrapper and VM is set.
 type Spec struct {
 	Name     string // as in the configuration
 	Span     string // name of the spans of user_trace that are its instances
 	Wrapper  string // name of the spans that the published wrapper sends over TCP
-	VM       Events // of the VM that start and end its instances
+	VM       Events // events of the VM that start and end its instances
 	BinWidth time.Duration
 	Bins     int
 
-	// Group is what instances are grouped by besides, "" for nothing: [GroupPID],
-	// [GroupMFA] or, of those of VM, the name of an argument of the events that start
-	// them. Those of Wrapper are not grouped.
+	// Group is the property that groups instances, or "" for no groups: [GroupPID], [GroupMFA]
+	// or, for outcomes with VM, an argument of the events that start them. Instances of Wrapper
+	// are not grouped.
 	Group string
 
-	// Accounts has groups of the VM's outcomes have Starts, Processor and Dirty, where
-	// these are about them. Recordings do not keep these figures.
+	// Accounts requests Starts, Processor and Dirty in the groups of outcomes that support them.
+	// Recordings do not contain these figures.
 	Accounts bool
 
 	// ExitFails makes the exit of the process that started an instance its
 	// failure, at the moment of the exit. Otherwise such an instance times out.
 	ExitFails bool
 
-	// Detail says which single instances are wanted besides the counts.
+	// Detail selects the single instances to deliver in addition to the counts.
 	Detail Detail
 
-	// Explain says that the worst instances of each window and VM are to be explained,
-	// up to MaxWorst, for outcomes with Span: it needs Detail.
+	// Explain requests explanations of the worst instances of each window and VM, up to MaxWorst.
+	// It is for outcomes with Span, and needs Detail.
 	Explain bool
 }
 
-// Alias returns the name of the spans of an outcome, or that of the outcome built into
-// the VM, where it is not the outcome's own; "" where it is, or there is none.
+// Alias returns the name of the outcome's spans, or of the built-in outcome of the VM. It returns
+// "" if that equals the outcome's own name, or if there is none.
 func (s Spec) Alias() string {
 	if name := cmp.Or(s.Span, s.Wrapper, s.VM.Builtin); name != s.Name {
 		return name
@@ -96,22 +92,21 @@ func (s Spec) Alias() string {
 	return ""
 }
 
-// Events are the events of a VM that are the starts and ends of instances, as a scope
-// file names them. The zero Events are none.
+// Events are the events of a VM that start and end instances, as in a scope file. The zero Events
+// means no events.
 type Events struct {
 	Builtin    string // name of a built-in outcome, see [dtrace.Builtins]; or
 	Start, End string // expressions
-	StartKey   string // arguments that tell instances apart
+	StartKey   string // arguments that identify an instance
 	EndKey     string
 	Pairing    dtrace.Pairing
 }
 
-// OfVM reports whether the instances happen at probes of a VM: whether [VMSource] is who
-// observes them.
+// OfVM reports whether the instances happen at probes of a VM, so that the source of VMs observes them.
 func (s Spec) OfVM() bool { return s.Span != "" || s.VM != (Events{}) }
 
-// Rule returns the rule of the events. The error is that of the expression that cannot
-// be read, or says that there is no such built-in outcome.
+// Rule returns the rule of the events. It returns an error if an expression cannot be parsed, or
+// if no built-in outcome has this name.
 func (e Events) Rule() (*dtrace.Rule, error) {
 	if e.Builtin != "" {
 		b, ok := dtrace.LookupBuiltin(e.Builtin)
@@ -135,21 +130,21 @@ func (e Events) Rule() (*dtrace.Rule, error) {
 	}, nil
 }
 
-// What instances can be grouped by, besides the arguments of their starts.
+// Properties that can group instances, in addition to the arguments of their starts.
 const (
-	GroupPID = bpf.GroupByPID // "pid": the process
-	GroupMFA = bpf.GroupByMFA // "mfa": the function of the event or, where it has none, that with which the process was spawned
+	GroupPID = "pid" // the process
+	GroupMFA = "mfa" // the function of the event or, if it has none, the function with which the process was spawned
 )
 
-// A Detail says which single instances of an outcome a source delivers.
+// A Detail selects the single instances of an outcome that a source delivers.
 type Detail uint8
 
 // Details of an outcome.
 const (
 	CountsOnly Detail = iota // no single instances
 
-	// Worst are up to MaxWorst instances of each window and VM: timeouts before
-	// failures before successes, and among each the slowest.
+	// Worst delivers up to MaxWorst instances of each window and VM: timeouts before failures
+	// before successes, and the slowest first within each.
 	Worst
 
 	Everything // every instance
@@ -158,9 +153,9 @@ const (
 // MaxWorst is how many instances of an outcome, VM and window Worst delivers.
 const MaxWorst = 16
 
-// MaxSpans is how many spans the traces of a batch have at most, all together. Where there
-// would be more, the worst of each outcome and VM are explained, and others have a trace
-// that says why they are not.
+// MaxSpans is the largest number of spans in all traces of a batch together. If there would be
+// more, only the worst instances of each outcome and VM are explained. The others have a trace that
+// gives the reason.
 const MaxSpans = 1 << 18
 
 // DMax returns the maximum delay of a success.
@@ -177,12 +172,12 @@ func (w Window) Contains(t int64) bool { return w.From <= t && t < w.To }
 // Duration returns the length of the window.
 func (w Window) Duration() time.Duration { return time.Duration(w.To - w.From) }
 
-// A Plan says what to observe from a time on, and in which windows. It holds
-// until the next one begins.
+// A Plan describes what to observe from a time on, and in which windows. It holds until the next
+// plan begins.
 type Plan struct {
-	From   int64         // where its first window begins, nanoseconds of CLOCK_MONOTONIC
+	From   int64         // beginning of its first window, nanoseconds of CLOCK_MONOTONIC
 	Window time.Duration // length of its windows
-	Specs  []Spec        // names and spans are different
+	Specs  []Spec        // no two have the same name or the same span
 }
 
 // At returns window number n of the plan, from 0.
@@ -198,10 +193,10 @@ func (p Plan) Number(t int64) uint64 { return uint64((t - p.From) / int64(p.Wind
 // A VM is an Erlang VM in which instances happen.
 type VM struct {
 	PID  int    // of the operating system
-	Node string // name of the node, "" where it has none
+	Node string // name of the node, "" if it has none
 }
 
-// String names the VM for people.
+// String returns the displayed name of the VM.
 func (v VM) String() string {
 	if v.PID == 0 && v.Node != "" {
 		return v.Node
@@ -222,16 +217,16 @@ type Instance struct {
 	Status     Status
 	Start, End int64  // nanoseconds of CLOCK_MONOTONIC
 	ID         uint64 // of the span, unique within the VM
-	Parent     uint64 // ID of the span within which it started, 0 where there is none
-	Process    PID    // that started it
-	Class      string // of a failure, "" where none was given
+	Parent     uint64 // ID of the span within which it started, 0 if there is none
+	Process    PID    // the process that started it
+	Class      string // class of a failure, "" if it has none
 
-	// Trace says where its time went; nil where that was not asked for, or where a window
-	// has more than MaxSpans / 2 instances of which it was. Nobody changes it.
+	// Trace shows where the time of the instance went. It is nil if the outcome is not explained,
+	// or if a window has more than MaxSpans / 2 explained instances. It must not be changed.
 	Trace *trace.Trace
 }
 
-// Name is what the instance is called: its outcome and the id of its span.
+// Name returns the name of the instance: its outcome and the id of its span.
 func (i Instance) Name() string { return fmt.Sprintf("%s #%d", i.Outcome, i.ID) }
 
 // Elapsed returns the delay between the start and the end.
@@ -240,7 +235,7 @@ func (i Instance) Elapsed() time.Duration { return time.Duration(i.End - i.Start
 // A PID identifies an Erlang process within its VM.
 type PID = trace.PID
 
-// Counts are what was counted of one outcome in one VM in one window.
+// Counts are the counts of one outcome in one VM in one window.
 type Counts struct {
 	Outcome string
 	VM      VM
@@ -249,20 +244,19 @@ type Counts struct {
 	Successes, Failures, Timeouts uint64   // instances that ended in the window
 	Orphans                       uint64   // ends whose start was not seen
 	Lates                         uint64   // ends of instances that had ended before
-	Unstreamed                    uint64   // instances that were counted, and found no room in the stream
+	Unstreamed                    uint64   // instances that were counted, but had no room in the stream
 	Dropped                       uint64   // events that did not satisfy the conditions
-	Inferred                      uint64   // instances of which start and end were paired by their order
-	Amount                        uint64   // sum over the instances of what their ends say, such as reclaimed words
+	Inferred                      uint64   // instances whose start and end were paired by order
+	Amount                        uint64   // sum of the amounts in the ends of instances, such as reclaimed words
 	Bins                          []uint64 // delays of the successes
 	Loss                          Loss
 
-	// Groups are the instances by what they are grouped by, those that took longest in
-	// all first. The last may be that of all that found no room among the groups, which
-	// has no key.
+	// Groups are the groups of instances, those with the longest total time first. The last one may
+	// contain all instances without room among the groups; it has no key.
 	Groups []Group
 
-	// Unobserved says that we were not there for all of the window: it holds no
-	// instances, and an unknown number is missing besides those in Loss.
+	// Unobserved means that the source did not observe the whole window. The counts then contain
+	// no instances, and an unknown number is missing in addition to Loss.
 	Unobserved bool
 }
 
@@ -291,17 +285,17 @@ func (c Counts) Add(d Counts) Counts {
 	}
 }
 
-// Loss counts what happened and was not turned into an instance of the window,
-// by reason. It does not include instances that were counted but not streamed.
+// Loss counts, by reason, what happened but did not become an instance of the window. It does not
+// include instances that were counted but not streamed.
 type Loss struct {
 	Unreadable uint64 // events with an argument that could not be read
-	NoRoom     uint64 // starts for which there was no room among the open instances
-	Missed     uint64 // instances that came when their window had no room, because we were late
+	NoRoom     uint64 // starts without room among the open instances
+	Missed     uint64 // instances that arrived after their window had lost its room because we were late
 	Cut        uint64 // instances given up because what to observe changed while they were open
-	Exits      uint64 // exits of processes that were not noted: failures that show as timeouts
-	Crowded    uint64 // instances and losses of VMs beyond those that can be told apart
-	Rejected   uint64 // events that were understood only so far as to know whose they are
-	Unpaired   uint64 // instances that another start of the same key overtook: their end is not known
+	Exits      uint64 // exits of processes that were not recorded: failures that appear as timeouts
+	Crowded    uint64 // instances and losses of VMs that have no slot of their own
+	Rejected   uint64 // events of a known outcome that could otherwise not be understood
+	Unpaired   uint64 // instances overtaken by another start with the same key, so that their end is unknown
 }
 
 // Total returns the sum over all reasons.
@@ -323,97 +317,78 @@ func (l Loss) Add(m Loss) Loss {
 	}
 }
 
-// A Notice is something about the source itself that a person should know.
+// A Notice is a message for people about the source itself.
 type Notice struct {
 	Time int64 // nanoseconds of CLOCK_MONOTONIC
 	Text string
 }
 
-// A Batch is what a source knows of one window.
+// A Batch is the result of a source for one window.
 type Batch struct {
 	Window Window
 	Time   time.Time // wall time of the window's end
 
-	// Counts has one entry for each outcome and VM, in the order of the plan's
-	// specs and then of the VMs: one for each outcome at least, also where nothing
-	// happened and where there is no VM.
+	// Counts has an entry for each outcome and VM, in the order of the plan's specs and then of the
+	// VMs. Each outcome has at least one entry, even if nothing happened or there is no VM.
 	Counts []Counts
 
-	// Instances are those of outcomes that ask for them, in the order of their
-	// ends.
+	// Instances are the instances of outcomes with Detail, sorted by their ends.
 	Instances []Instance
 
 	Rejected Rejected
 	Cost     Cost
 
-	// Loads say what part each running VM has in the events of the cost, in no order. A source
-	// that does not know has none, and recordings keep none.
+	// Loads are the shares of the running VMs in the events of the cost, in no order, including
+	// VMs that are left out. It is nil if the source does not know them, and in recordings.
 	Loads []Load
 
-	// Strangers is true where processes have a part in the cost that are no VMs, or may be
-	// none. The cost is not what observing the VMs costs then. Recordings keep neither this nor
-	// Renew.
+	// Users are the shares of the users' processes in the events of the cost, in no order. The
+	// kernel records the user, so processes that have ended and processes that are no VMs are
+	// included. Recordings do not contain Users.
+	Users []UserLoad
+
+	// Strangers is true if the cost includes processes that are not VMs or may not be VMs, or
+	// processes that are left out because of their user. Then the cost is not that of observing
+	// the VMs. Recordings contain neither this nor Renew.
 	Strangers bool
 
-	// Renew is true where the plan in force is to begin again: only a new plan rids the source
-	// of such processes.
+	// Renew means that the current plan should begin again, because only a new plan frees the
+	// source from such processes.
 	Renew bool
 }
 
-// A Load is what a VM has of the events of a [Cost].
+// A Load is the share of a VM in the events of a [Cost].
 type Load struct {
 	VM     VM
 	User   int // id of its user
 	Events uint64
+
+	// Left means that the VM is left out. It pays until the next plan begins, and a window that
+	// begins soon after may contain a part of its earlier cost.
+	Left bool
 }
 
-// Rejected counts what came in and could not be understood. Where it is certain
-// all the same to which outcome it belongs, it is counted in the loss of that one
-// as well.
+// A UserLoad is the share of a user's processes in the events of a [Cost].
+type UserLoad struct {
+	User   int // user id, -1 if unknown
+	Events uint64
+}
+
+// Rejected counts input that could not be understood. If its outcome is certain nevertheless, it
+// also counts in the loss of that outcome.
 type Rejected struct {
-	Count uint64 // since the batch before
-	Last  string // the last one, shortened, and what is wrong with it; "" where there was none
+	Count uint64 // since the previous batch
+	Last  string // the last one, shortened, with its error; "" if there was none
 }
 
-// Cost is what observing cost in a window.
+// Cost is the cost of observing in a window.
 type Cost struct {
-	Events    uint64        // in the VMs, at which a program of ours ran
-	PerEvent  time.Duration // as measured on this machine; 0 where it is not known
-	Collector time.Duration // processor time of our own process, user and system
+	Events    uint64        // number of events in the VMs at which one of our programs ran
+	PerEvent  time.Duration // as measured on this machine; 0 if unknown
+	Collector time.Duration // processor time of this process, user and system
 }
 
-// Share returns what the VMs paid as a share of one processor in a window of this
-// length.
+// Share returns the cost for the VMs as a share of one processor in a window of this length.
 func (c Cost) Share(window time.Duration) float64 {
 	return float64(c.Events) * float64(c.PerEvent) / float64(window)
-}
-
-// A Source delivers outcome instances. Its methods are called from one
-// goroutine.
-type Source interface {
-	// Plan changes what is observed. It is called before p.From, which is where a
-	// window of the plan before ends; windows up to there are still of that one.
-	// Outcomes whose spec stays the same are observed without a gap. Of one whose
-	// spec changes, what began before p.From and ends later is lost as cut, unless
-	// nothing but the name or the detail changes: then nothing is lost, but the
-	// parent and the process of an instance may not be known that began before. On an
-	// error everything is as it was; it wraps [ErrLate] where a later From would do, and
-	// the cause of a context that is done before the change is made.
-	Plan(ctx context.Context, p Plan) error
-
-	// Collect returns what ended in the window. Windows follow each other without
-	// gaps as the plans say, and each is asked for when it has been over for some
-	// time: one window's length as a rule, or that of the next plan's where they are
-	// shorter and already begin to wait. The batch, and what it refers to, holds
-	// until the next call. It returns an error wrapping [ErrEnded], perhaps with
-	// a last batch, when the source has nothing more to deliver.
-	Collect(ctx context.Context, w Window) (Batch, error)
-
-	// Watch looks after what is observed, as to attach to what is new, and
-	// returns what a person should know of it. It is called about once a second. Once the
-	// context is done, it attaches to nothing.
-	Watch(ctx context.Context) []Notice
-
-	// Close detaches from whatever the source observes.
-	Close() error
 }

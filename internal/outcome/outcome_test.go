@@ -11,7 +11,7 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// Statuses, VMs and pids have the names that people see.
+// Statuses, VMs and pids have the expected texts.
 func TestStrings(t *testing.T) {
 	for _, test := range []struct {
 		value interface{ String() string }
@@ -33,7 +33,7 @@ func TestStrings(t *testing.T) {
 	}
 }
 
-// Every time belongs to exactly one window, which Number names; windows are
+// Every time belongs to exactly one window, and Number returns that window's number. Windows are
 // half-open.
 func TestWindows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -80,8 +80,7 @@ func TestCountsAddUp(t *testing.T) {
 	}
 }
 
-// setAll sets the counters of a struct, and of those in it, and returns how many
-// there are.
+// setAll sets the counters of a struct and of the structs in it, and returns their number.
 func setAll(v reflect.Value, to uint64) int {
 	n := 0
 	for i := range v.NumField() {
@@ -96,7 +95,7 @@ func setAll(v reflect.Value, to uint64) int {
 	return n
 }
 
-// An instance's delay is from its start to its end, and dMax all bins.
+// An instance's delay lasts from its start to its end. dMax is the width of all bins.
 func TestDelays(t *testing.T) {
 	if got := (outcome.Instance{Start: 100, End: 350}).Elapsed(); got != 250 {
 		t.Errorf("elapsed %v", got)

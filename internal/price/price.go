@@ -1,4 +1,4 @@
-// Package price bounds what observing costs the VMs that are observed.
+// Package price limits the cost of observing for the observed VMs.
 package price
 
 import (
@@ -9,51 +9,62 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// A Limit says how much observing may cost. The zero Limit is none.
+// A Limit limits the cost of observing. The zero Limit means no limit.
 type Limit struct {
-	Rate  float64 // events a second; 0: by the share
-	Share float64 // of a core that the VMs may pay, where Rate is 0; 0: no limit
+	Rate  float64 // events a second; 0 to use Share
+	Share float64 // share of a core that the VMs may pay, if Rate is 0; 0: no limit
 }
 
-// DefaultShare is the share of a core that the VMs may pay if nothing else is said.
+// DefaultShare is the default limit of the cost for the VMs, as a share of a core.
 const DefaultShare = 0.1
 
-// unmeasured is what an event is taken to cost where that is not known.
+// unmeasured is the assumed cost of an event if the real one is unknown.
 const unmeasured = 2 * time.Microsecond
 
-// Patience is for how long observing may be above the limit before something is given up.
+// Patience is how long the cost may exceed the limit before something is given up.
 const Patience = 2 * time.Second
 
-// A Guard tells when observing costs too much.
+// A Guard compares the cost of observing with a limit.
 type Guard struct {
 	Limit    Limit
-	Patience time.Duration // one whole window at least
+	Patience time.Duration // applies for at least one whole window
 
-	above time.Duration // of windows in a row
-	loads loads         // of these
+	above      time.Duration // length of the windows in a row above the limit
+	loads      loads         // loads of these windows
+	unobserved bool          // processes that are not observed contribute to these windows
 }
 
-// Judge takes the cost of a window, and the VMs' parts in it. It returns why less is to be
-// observed from now on; "" where it need not. loud is then the VM that is to be left out,
-// nil where there is none: see [Loud].
-func (g *Guard) Judge(c outcome.Cost, parts []outcome.Load, window time.Duration) (why string, loud *Loud) {
+// IncludeUnobserved sets whether the cost from the next window on includes processes that are not
+// observed, see Strangers of [outcome.Batch]. Windows with and without them are not judged together.
+func (g *Guard) IncludeUnobserved(unobserved bool) {
+	if g.unobserved != unobserved {
+		g.Forget()
+	}
+	g.unobserved = unobserved
+}
+
+// Judge adds the cost of a window, and the shares of the VMs and the users in it. It returns the
+// reason for observing less from now on, or "". In that case exclude is the VM or user to leave out,
+// or nil, see [Exclusion]. The shares of VMs that are already left out do not count.
+func (g *Guard) Judge(c outcome.Cost, parts []outcome.Load, users []outcome.UserLoad, window time.Duration) (why string, exclude *Exclusion) {
+	c, parts, users = withoutLeft(c, parts, users)
 	if why = g.Limit.Exceeded(c, window); why == "" {
 		g.Forget()
 		return "", nil
 	}
-	g.loads.add(c, parts)
+	g.loads.add(c, parts, users)
 	if g.above += window; g.above < g.Patience {
 		return "", nil
 	}
-	loud = g.loads.loudest()
+	exclude = g.loads.exclusion()
 	g.Forget()
-	return why, loud
+	return why, exclude
 }
 
-// Forget has the next window be the first one.
+// Forget drops the windows so far.
 func (g *Guard) Forget() { g.above, g.loads = 0, loads{} }
 
-// Exceeded says by what a cost is above the limit; "" where it is not.
+// Exceeded describes by how much a cost exceeds the limit. It returns "" if it does not.
 func (l Limit) Exceeded(c outcome.Cost, window time.Duration) string {
 	rate := float64(c.Events) / window.Seconds()
 	if l.Rate > 0 {
@@ -68,11 +79,23 @@ func (l Limit) Exceeded(c outcome.Cost, window time.Duration) string {
 	return ""
 }
 
-// Share returns which share of a core the VMs paid in a window. Where the price of an
-// event is not known, one is assumed, and assumed says which.
+// Share returns the share of a core that the VMs paid in a window. If the price of an event is
+// unknown, it assumes one, and assumed describes it.
 func Share(c outcome.Cost, window time.Duration) (share float64, assumed string) {
 	if c.PerEvent == 0 {
 		c.PerEvent, assumed = unmeasured, fmt.Sprintf(" at %v each", unmeasured)
 	}
 	return c.Share(window), assumed
+}
+
+// Text describes the cost of observing in a window. unit is the name of the events: "events" or
+// "samples".
+func Text(c outcome.Cost, window time.Duration, unit string) string {
+	text := fmt.Sprintf("cost: %s %s/s", figures.Count(float64(c.Events)/window.Seconds()), unit)
+	if c.PerEvent > 0 {
+		text += fmt.Sprintf(" × %s = %s of a core in the VM", figures.Delay(c.PerEvent), figures.Percent(c.Share(window)))
+	} else {
+		text += ", price not measured"
+	}
+	return text + fmt.Sprintf("; own %s", figures.Percent(float64(c.Collector)/float64(window)))
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// How long it takes until something is given up does not depend on the windows, but that
-// it is one at least.
+// The time until something is given up does not depend on the length of windows, but is at least
+// one window.
 func TestPatience(t *testing.T) {
 	for window, want := range map[time.Duration]int{
 		100 * time.Millisecond: 20, 300 * time.Millisecond: 7, time.Second: 2, 2 * time.Second: 1, 10 * time.Second: 1,
@@ -16,14 +16,14 @@ func TestPatience(t *testing.T) {
 		g := Guard{Limit: Limit{Rate: 1}, Patience: Patience}
 		much := outcome.Cost{Events: 100}
 		for range want - 1 {
-			if why, _ := g.Judge(much, nil, window); why != "" {
+			if why, _ := g.Judge(much, nil, nil, window); why != "" {
 				t.Fatalf("%v: %s", window, why)
 			}
 		}
-		g.Judge(outcome.Cost{}, nil, window)
+		g.Judge(outcome.Cost{}, nil, nil, window)
 		n := 1
 		for why := ""; why == ""; n++ {
-			why, _ = g.Judge(much, nil, window)
+			why, _ = g.Judge(much, nil, nil, window)
 		}
 		n--
 		if n != want {

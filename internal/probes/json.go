@@ -5,10 +5,11 @@ import (
 	"io"
 
 	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/internal/seen"
 )
 
-// JSON writes a listing for machines, one object a line for each probe and then for
-// each built-in outcome. A family has no sites there: list its members to get them.
+// JSON writes a listing for machines, one object a line for each probe, then for each event of spans
+// that a VM records in its memory, and then for each built-in outcome. A family has no sites there: list its members to get them.
 func JSON(w io.Writer, l Listing) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false) // pids are in angle brackets
@@ -17,7 +18,14 @@ func JSON(w io.Writer, l Listing) error {
 			return err
 		}
 	}
-	for _, b := range Builtins(l.Probes) {
+	if len(l.Recording) > 0 {
+		for _, event := range spanEvents() {
+			if err := encoder.Encode(eventLine{event, l.Exe, l.Recording, sight{By: seen.Ring, Functions: []string{}}}); err != nil {
+				return err
+			}
+		}
+	}
+	for _, b := range Builtins(l.Probes, l.Unseen) {
 		if err := encoder.Encode(l.builtin(b)); err != nil {
 			return err
 		}
@@ -25,37 +33,66 @@ func JSON(w io.Writer, l Listing) error {
 	return nil
 }
 
-// A line is a probe as JSON has it.
+// A line is a probe in JSON.
 type line struct {
 	Probe    string     `json:"probe"`    // process-spawn
 	Name     string     `json:"name"`     // process__spawn
 	Exe      string     `json:"exe"`      // for people
-	Release  *int       `json:"release"`  // of Erlang/OTP; null: not known
-	PIDs     []int      `json:"pids"`     // none where the executable was only read
-	Known    bool       `json:"known"`    // to the catalogue
+	Release  *int       `json:"release"`  // of Erlang/OTP; null: unknown
+	PIDs     []int      `json:"pids"`     // none if the executable was only read
+	Known    bool       `json:"known"`    // according to the catalogue
 	State    string     `json:"state"`    //
 	Hot      string     `json:"hot"`      //
 	Attached *bool      `json:"attached"` // null: unknown
 	Family   *family    `json:"family"`   // null: a single probe
 	Function *function  `json:"function"` // null: a probe of the provider
 	Args     []argument `json:"args"`     //
-	Subject  string     `json:"subject"`  // argument: the process that does it
+	Subject  string     `json:"subject"`  // argument with the acting process
 	Sites    []site     `json:"sites"`    //
 	Doc      string     `json:"doc"`      //
 	Trace    string     `json:"trace"`    // message of erlang:trace/3 that tells the same
 	Refused  string     `json:"refused"`  // why nothing may be attached to it; "" where it may
+	Seen     sight      `json:"seen"`
+}
+
+// An eventLine is an event of no probe as JSON has it.
+type eventLine struct {
+	Event string `json:"event"`
+	Exe   string `json:"exe"`
+	PIDs  []int  `json:"pids"` // in which it is seen
+	Seen  sight  `json:"seen"`
+}
+
+// A sight says how events are seen.
+type sight struct {
+	By        seen.Way `json:"by"`        // "" where they are not seen or that is not known
+	Functions []string `json:"functions"` // that stand in for the probe
+	Why       string   `json:"why"`       // they are not seen
+	Differs   string   `json:"differs"`   // what the functions tell otherwise than the probe
+}
+
+// newSight returns how the events of a probe are seen.
+func newSight(p Probe) sight {
+	out := sight{Functions: append([]string{}, p.Seen.Functions...), Why: p.Seen.Unseen}
+	if p.Members > 0 {
+		out.By = p.Seen.Way()
+	}
+	if out.By == seen.StandIn {
+		out.Differs = p.StandIn.Doc
+	}
+	return out
 }
 
 // A function stands in for a probe.
 type function struct {
 	Symbol string `json:"symbol"`
-	Return bool   `json:"return"` // where it returns, and not where it is entered
+	Return bool   `json:"return"` // at its return instead of its entry
 }
 
 type family struct {
-	Probes   int `json:"probes"`   // that the executable has
+	Probes   int `json:"probes"`   // of the executable
 	Sites    int `json:"sites"`    //
-	Attached int `json:"attached"` // probes for certain
+	Attached int `json:"attached"` // probes that certainly exist
 }
 
 type argument struct {
@@ -72,7 +109,7 @@ type site struct {
 	Attached  *bool    `json:"attached"`
 }
 
-// release returns the release, nil where it is not known.
+// release returns the release, or nil if it is unknown.
 func (l Listing) release() *int {
 	if l.Release == 0 {
 		return nil
@@ -97,6 +134,7 @@ func (l Listing) line(p Probe) line {
 		Doc:      p.Doc,
 		Trace:    p.Trace,
 		Refused:  p.Refused,
+		Seen:     newSight(p),
 	}
 	if p.Function != nil {
 		out.Function = &function{Symbol: p.Function.Symbol, Return: p.Function.Return}
@@ -115,13 +153,14 @@ func (l Listing) line(p Probe) line {
 	return out
 }
 
-// A builtinLine is a built-in outcome as JSON has it.
+// A builtinLine is a built-in outcome in JSON.
 type builtinLine struct {
 	Builtin  string    `json:"builtin"`
 	Exe      string    `json:"exe"`
 	PIDs     []int     `json:"pids"`
 	Possible *bool     `json:"possible"` // with this executable; null: up to the kernel
 	Missing  []string  `json:"missing"`  // probes
+	Unseen   string    `json:"unseen"`   // why it is impossible, if no probe is missing
 	Start    string    `json:"start"`    // expressions
 	Arm      string    `json:"arm"`
 	Via      string    `json:"via"`
@@ -138,13 +177,14 @@ type builtinLine struct {
 }
 
 func (l Listing) builtin(b Builtin) builtinLine {
-	possible := len(b.Missing) == 0
+	possible := len(b.Missing) == 0 && b.Unseen == ""
 	line := builtinLine{
 		Builtin:  b.Name,
 		Exe:      l.Exe,
 		PIDs:     append([]int{}, l.PIDs...),
 		Possible: &possible,
 		Missing:  append([]string{}, b.Missing...),
+		Unseen:   b.Unseen,
 		Start:    b.Rule.Start.String(),
 		Arm:      b.Rule.Arm.String(),
 		Via:      b.Rule.Via.String(),
@@ -173,7 +213,7 @@ func argumentsJSON(args []dtrace.Arg) []argument {
 	return out
 }
 
-// boolean is null where it is unknown.
+// boolean returns nil for unknown.
 func (a Attached) boolean() *bool {
 	if a == Unknown {
 		return nil

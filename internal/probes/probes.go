@@ -1,5 +1,5 @@
-// Package probes lists the VM probes of an executable: what it has, what the
-// catalogue says of them, and which somebody is attached to.
+// Package probes lists the VM probes of an executable, with their descriptions in the catalogue,
+// and whether a tracer is attached to them.
 package probes
 
 import (
@@ -8,15 +8,16 @@ import (
 	"strings"
 
 	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/internal/vm"
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// An Attached says whether a probe is attached to.
+// An Attached records whether a tracer is attached to a probe.
 type Attached uint8
 
-// Whether a probe is attached to. It is unknown where no process was asked, or
-// where its counter is not to be had. How many are attached cannot be told: the
-// kernel counts up for each site and each way in which a process maps it.
+// Whether a tracer is attached to a probe. It is unknown if no process was asked, or if its counter
+// cannot be read. The number of tracers is not known: the kernel increments the counter for each
+// site and for each mapping of it in a process.
 const (
 	Unknown Attached = iota
 	No
@@ -28,14 +29,15 @@ func (a Attached) String() string { return [...]string{"unknown", "no", "yes"}[a
 
 // A Probe is a line of the listing: a probe, or a family of them.
 type Probe struct {
-	dtrace.Probe // only Name, where the catalogue does not know it
+	dtrace.Probe // only Name, if the catalogue does not have it
 
-	Known    bool   // to the catalogue
-	Refused  string // why nothing may be attached to it in this executable; "" where it may, or where it is not there
-	Members  int    // probes that it stands for, of a family those that the executable has
+	Known    bool    // according to the catalogue
+	Seen     vm.Seen // how its events are seen
+	Refused  string  // why attaching to it is refused in this executable; "" if it is not refused, or if the executable lacks the probe
+	Members  int     // number of probes that it stands for: for a family, the members in the executable
 	Sites    []Site
 	Attached Attached
-	Taps     int // members that are attached to
+	Taps     int // members with an attached tracer
 }
 
 // A Site is a site of a probe.
@@ -47,25 +49,27 @@ type Site struct {
 // A Semaphore returns the value of a site's semaphore in a running VM.
 type Semaphore func(usdt.Site) (uint16, error)
 
-// Options say what a listing shows.
+// Options configure a listing.
 type Options struct {
-	// Release is the release of Erlang/OTP that the executable is, such as 27; 0: not known.
+	// Release is the Erlang/OTP release of the executable, such as 27; 0: unknown.
 	Release int
 
-	// All lists each probe of a family, and not the family.
+	// All lists each probe of a family instead of the family.
 	All bool
 
-	// Interpreter says that the executable does not compile just in time: the
-	// catalogue's states are not about it then.
+	// Interpreter means that the executable has no JIT compiler. Then the catalogue's states do not
+	// apply to it.
 	Interpreter bool
 
-	// Semaphores are of the VMs that run the executable; none where it is not
-	// running.
+	// Image is the image of the executable, if known. It determines how events are seen.
+	Image vm.Image
+
+	// Semaphores belong to the VMs that run the executable; none if no VM runs it.
 	Semaphores []Semaphore
 }
 
-// List returns the probes that were found in an executable, among them those that its
-// functions stand in for, and those that it lacks of the catalogue, by name.
+// List returns the probes of an executable, including those that its functions stand in for, and
+// the probes of the catalogue that it lacks, sorted by name.
 func List(found []usdt.Probe, opts Options) []Probe {
 	lines := make(map[string]*Probe)
 	for _, p := range catalogue(opts.All) {
@@ -73,6 +77,9 @@ func List(found []usdt.Probe, opts Options) []Probe {
 	}
 	attached := newAttachment(opts.Semaphores)
 	for _, f := range found {
+		if f.Name == dtrace.UserTrace && opts.All {
+			continue // a function stands in for the whole family
+		}
 		key := f.Name
 		if _, member := dtrace.UserTraceNumber(f.Name); member && !opts.All {
 			key = dtrace.UserTrace
@@ -85,13 +92,14 @@ func List(found []usdt.Probe, opts Options) []Probe {
 		line.add(f, attached)
 	}
 	for _, line := range lines {
+		line.see(opts)
 		line.judge(opts)
 	}
 	return sorted(lines)
 }
 
-// catalogue returns the catalogue of the provider, with the members of families
-// in place of these if so wanted.
+// catalogue returns the catalogue of the provider. If wanted, it has the members of families
+// instead of the families.
 func catalogue(members bool) []dtrace.Probe {
 	var out []dtrace.Probe
 	for _, p := range dtrace.Catalogue() {
@@ -108,17 +116,23 @@ func catalogue(members bool) []dtrace.Probe {
 	return out
 }
 
-// judge corrects what the catalogue says of other executables by what this one
-// has.
+// judge corrects the catalogue's data about other executables by the data of this one.
 func (p *Probe) judge(opts Options) {
 	switch {
 	case p.Members == 0:
 		p.State, p.Hot = dtrace.Absent, dtrace.HeatUnknown
 		return
-	case p.State == dtrace.Absent, opts.Interpreter: // nobody has seen it firing
+	case p.State == dtrace.Absent, opts.Interpreter: // never seen firing
 		p.State = dtrace.StateUnknown
 	}
 	p.Refused = p.Refusal(opts.Release)
+}
+
+// see sets how the events of a probe are seen.
+func (p *Probe) see(opts Options) {
+	if p.Known && opts.Image.Probes != nil {
+		p.Seen = opts.Image.Sees(p.Probe)
+	}
 }
 
 // add adds a probe of the executable to its line.
@@ -139,8 +153,8 @@ func (p *Probe) add(found usdt.Probe, attached *attachment) {
 	p.Members++
 }
 
-// worst returns what holds of two together: attached if one is, and unknown if
-// none is for certain.
+// worst returns the combined state of two: attached if one is, and otherwise unknown if one is
+// unknown.
 func worst(a, b Attached) Attached {
 	switch {
 	case a == Yes || b == Yes:
@@ -170,7 +184,7 @@ func compareNames(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// An attachment asks VMs for semaphores, once for each: sites share them.
+// An attachment reads semaphores of VMs, each once, because sites share them.
 type attachment struct {
 	vms   []Semaphore
 	known map[uint64]Attached
@@ -180,7 +194,7 @@ func newAttachment(vms []Semaphore) *attachment {
 	return &attachment{vms: vms, known: make(map[uint64]Attached)}
 }
 
-// of returns whether a site is attached to in any of the VMs.
+// of returns whether a tracer is attached to a site in any of the VMs.
 func (a *attachment) of(site usdt.Site) Attached {
 	if len(a.vms) == 0 || site.Semaphore == 0 {
 		return Unknown

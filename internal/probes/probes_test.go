@@ -14,11 +14,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/internal/vm"
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// found are the probes of a small executable, with one that the catalogue does
-// not know, one that it calls absent, and one without semaphore.
+// found are the probes of a small executable: one is not in the catalogue, one is absent according
+// to it, and one has no semaphore.
 func found(t *testing.T) []usdt.Probe {
 	t.Helper()
 	probe := func(name string, sites ...usdt.Site) usdt.Probe {
@@ -50,7 +51,7 @@ func found(t *testing.T) []usdt.Probe {
 	}
 }
 
-// values is a VM's semaphores by their offsets; others cannot be read.
+// values contains a VM's semaphores by offset; others cannot be read.
 func values(v map[uint64]uint16) Semaphore {
 	return func(s usdt.Site) (uint16, error) {
 		value, ok := v[s.Semaphore]
@@ -125,7 +126,7 @@ process-scheduled unknown moderate 1/1 unknown 0
 
 func TestBuiltins(t *testing.T) {
 	missing := make(map[string][]string)
-	for _, b := range Builtins(List(found(t), Options{Release: 25})) {
+	for _, b := range Builtins(List(found(t), Options{Release: 25}), nil) {
 		missing[b.Name] = b.Missing
 	}
 	for name, want := range map[string][]string{
@@ -143,7 +144,8 @@ func TestBuiltins(t *testing.T) {
 	}
 }
 
-// What is not known to be harmless on a release is refused there, and so is what needs it.
+// A probe that is not known to be harmless on a release is refused there, and so are the outcomes
+// that need it.
 func TestRefused(t *testing.T) {
 	for release, want := range map[int][]string{
 		25: {"bif-entry", "brand-new", "process-port_unblocked"},
@@ -166,7 +168,7 @@ func TestRefused(t *testing.T) {
 				t.Errorf("release %d: %s is there: %v, refused: %q", release, p.DTraceName(), there, p.Refused)
 			}
 		}
-		for _, b := range Builtins(list) {
+		for _, b := range Builtins(list, nil) {
 			if !b.Rule.RunQueue && len(b.Missing) == 0 {
 				t.Errorf("release %d: %s is possible", release, b.Name)
 			}
@@ -189,7 +191,10 @@ func TestListOrder(t *testing.T) {
 func TestOutput(t *testing.T) {
 	running := Listing{
 		Exe: "/opt/otp/erts-13.1.5/bin/beam.smp", Release: 25,
-		PIDs:   []int{42, 4711},
+		PIDs: []int{42, 4711},
+
+		Recording: []int{4711},
+
 		Probes: List(found(t), Options{Release: 25, Semaphores: []Semaphore{values(map[uint64]uint16{2: 0, 4: 1, 8: 5, 16: 1, 18: 0, 20: 0})}}),
 	}
 	file := Listing{Exe: "beam.smp", Release: 25, Probes: List(found(t), Options{Release: 25})}
@@ -228,5 +233,39 @@ func golden(t *testing.T, name, got string) {
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+// For a VM without probes, the listing shows the stand-in functions and their differences.
+func TestStandIns(t *testing.T) {
+	site := func(function string) usdt.Site { return usdt.Site{Offset: 0x2000, Function: function} }
+	image := vm.Image{
+		Release: 25, Build: dtrace.Build{ID: "ab", Package: "Debian 99, erlang-base 1, amd64"},
+		Probes: []usdt.Probe{
+			{Provider: dtrace.Provider, Name: "process__exit", Sites: []usdt.Site{site("one"), site("two"), site("one")}},
+			{Provider: dtrace.Provider, Name: "process__in", Sites: []usdt.Site{site("erts_schedule")}},
+		},
+	}
+	l := Listing{Exe: "beam.smp", Release: 25, Build: image.Build, Probes: List(image.Probes, Options{Release: 25, Image: image}), Unseen: map[string]string{"file-io": "one does not tell the argument mfa", "hop": "for another reason"}}
+	var text, lines strings.Builder
+	if err := errors.Join(Text(&text, l), JSON(&lines, l)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"process-exit *  ", "\n0 probes at 0 sites", "Its build is that of Debian 99, erlang-base 1, amd64",
+		"process-exit  stand-in one, two\n", "process-in    stand-in erts_schedule\n", "process-exit: It does not report the reason.",
+		"without process-spawn\n", "without message-send, message-queued, message-receive\n",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+	for _, want := range []string{
+		`"seen":{"by":"stand-in","functions":["one","two"],"why":"","differs":"It does not report the reason."}`,
+		`"seen":{"by":"","functions":[],"why":"no function of the VM is known to report it","differs":""}`,
+	} {
+		if !strings.Contains(lines.String(), want) {
+			t.Errorf("no %s", want)
+		}
 	}
 }

@@ -8,18 +8,29 @@ import (
 	"text/tabwriter"
 
 	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/internal/seen"
 )
 
-// A Listing is what is known of the probes of one executable.
+// A Listing contains the probes of one executable.
 type Listing struct {
 	Exe     string // its name for people
 	Release int    // of Erlang/OTP; 0: not known
-	PIDs    []int  // of the VMs that run it; none where it was only read
+	PIDs    []int  // of the VMs that run it; none if the executable was only read
 	Probes  []Probe
+
+	// Build is the build of the executable, if functions stand in for its missing probes; otherwise
+	// its ID is "".
+	Build dtrace.Build
+
+	// Recording are the pids of the VMs that record spans in their memory.
+	Recording []int
+
+	// Unseen are the built-in outcomes that cannot be observed, and why not.
+	Unseen map[string]string
 }
 
-// argumentColumns is how many columns arguments get before they are continued on
-// the next line. The table then has about 110.
+// argumentColumns is the number of columns for arguments before they continue on the next line. The
+// table then has about 110.
 const argumentColumns = 34
 
 // Text writes a listing as tables for people.
@@ -32,7 +43,7 @@ func Text(w io.Writer, l Listing) error {
 			rows = append(rows, l.row("", more, "", "", "", "", ""))
 		}
 	}
-	text := l.title() + "\n" + table(rows) + l.footer() + "\n" + builtinTable(l.Probes)
+	text := l.title() + "\n" + table(rows) + l.footer() + l.standIns() + l.recorded() + "\n" + l.builtinTable()
 	_, err := io.WriteString(w, text)
 	return err
 }
@@ -52,13 +63,58 @@ func table(rows []string) string {
 	return text.String()
 }
 
+// standIns lists where events of an executable without probes are seen, and the events that are not
+// seen.
+func (l Listing) standIns() string {
+	if l.Build.ID == "" {
+		return ""
+	}
+	rows := []string{"EVENT\tSEEN"}
+	for _, p := range l.Probes {
+		if p.Seen.Unseen == "" && p.Members > 0 {
+			rows = append(rows, p.DTraceName()+"\t"+p.Seen.String())
+		}
+	}
+	text := fmt.Sprintf("\nThis VM has no probes. Its build is that of %s, and its functions stand in for some:\n\n", l.Build.Package) + table(rows)
+	for _, p := range l.Probes {
+		if p.Members > 0 && p.StandIn.Doc != "" {
+			text += "\n" + strings.Join(wrap(strings.Fields(p.DTraceName()+": "+p.StandIn.Doc), 92), "\n  ") + "\n"
+		}
+	}
+	return text
+}
+
+// recorded tells of VMs that record spans in their memory.
+func (l Listing) recorded() string {
+	if len(l.Recording) == 0 {
+		return ""
+	}
+	rows := []string{"EVENT\tSEEN"}
+	for _, event := range spanEvents() {
+		rows = append(rows, event+"\t"+string(seen.Ring))
+	}
+	return fmt.Sprintf("\nThe application beamscope records spans in the memory of pid %s:\n\n", joined(l.Recording)) + table(rows)
+}
+
+// spanEvents returns the names of the events of spans that a VM records in its memory.
+func spanEvents() []string { return []string{"span-start", "span-end"} }
+
+// joined lists numbers.
+func joined(numbers []int) string {
+	var words []string
+	for _, n := range numbers {
+		words = append(words, strconv.Itoa(n))
+	}
+	return strings.Join(words, ", ")
+}
+
 // builtinTable is the table of the built-in outcomes.
-func builtinTable(list []Probe) string {
+func (l Listing) builtinTable() string {
 	rows := []string{"OUTCOME\tHERE\tFROM, BY WAY OF, TO"}
-	for _, b := range Builtins(list) {
+	for _, b := range Builtins(l.Probes, l.Unseen) {
 		here := "yes"
 		switch {
-		case len(b.Missing) > 0:
+		case b.Unseen != "", len(b.Missing) > 0:
 			here = "no"
 		case b.Rule.RunQueue:
 			here = "up to the kernel"
@@ -75,6 +131,8 @@ func builtinTable(list []Probe) string {
 // path returns the events of an outcome, each on a line, or what is missing.
 func path(b Builtin) []string {
 	switch {
+	case b.Unseen != "":
+		return []string{b.Unseen}
 	case len(b.Missing) > 0:
 		return []string{"without " + strings.Join(b.Missing, ", ")}
 	case b.Rule.RunQueue:
@@ -94,20 +152,16 @@ func path(b Builtin) []string {
 	return lines
 }
 
-// title says whose probes they are.
+// title names the owner of the probes.
 func (l Listing) title() string {
 	exe := l.Exe + ", " + dtrace.ReleaseName(l.Release)
 	if len(l.PIDs) == 0 {
 		return exe
 	}
-	var pids []string
-	for _, pid := range l.PIDs {
-		pids = append(pids, strconv.Itoa(pid))
-	}
-	return fmt.Sprintf("%s, running as pid %s", exe, strings.Join(pids, ", "))
+	return fmt.Sprintf("%s, running as pid %s", exe, joined(l.PIDs))
 }
 
-// row joins the cells of a row. Nobody can be attached to what does not run.
+// row joins the cells of a row. It leaves out the state of attachment if no VM runs the executable.
 func (l Listing) row(cells ...string) string {
 	if len(l.PIDs) == 0 {
 		cells = cells[:len(cells)-1]
@@ -119,14 +173,13 @@ func label(p Probe) string {
 	switch {
 	case p.Family > 0:
 		return fmt.Sprintf("%s0…%d", p.DTraceName(), p.Family-1)
-	case p.Function != nil:
+	case len(p.Seen.Functions) > 0, p.Function != nil:
 		return p.DTraceName() + " *"
 	}
 	return p.DTraceName()
 }
 
-// traced returns what the message of erlang:trace/3 that tells the same is called,
-// which is its third element.
+// traced returns the name of the equivalent message of erlang:trace/3, which is its third element.
 func traced(p Probe) string {
 	elements := strings.SplitN(strings.Trim(p.Trace, "{}"), ", ", 4)
 	if len(elements) < 3 {
@@ -151,7 +204,7 @@ func arguments(p Probe) []string {
 	return out
 }
 
-// wrap puts words into lines of at most so many columns, separated by spaces.
+// wrap puts words, separated by spaces, into lines of a maximum width.
 func wrap(words []string, columns int) []string {
 	lines := []string{""}
 	for _, word := range words {
@@ -192,7 +245,7 @@ func (p Probe) attachedText() string {
 	return p.Attached.String()
 }
 
-// state returns what becomes of the probe here.
+// state returns the state of the probe in this executable.
 func (p Probe) state() string {
 	if p.Refused != "" {
 		return "refused"
@@ -200,7 +253,7 @@ func (p Probe) state() string {
 	return p.State.String()
 }
 
-// refusals says why probes are refused.
+// refusals lists the reasons why probes are refused.
 func (l Listing) refusals() []string {
 	if !dtrace.KnownRelease(l.Release) {
 		return []string{fmt.Sprintf("All probes are refused: %s.", dtrace.Probe{}.Refusal(l.Release))}
@@ -219,7 +272,7 @@ func (l Listing) footer() string {
 	var names, sites, taps int
 	var out strings.Builder
 	for _, p := range l.Probes {
-		if p.Function != nil {
+		if p.Function != nil || len(p.Seen.Functions) > 0 {
 			continue
 		}
 		names += p.Members
@@ -231,7 +284,7 @@ func (l Listing) footer() string {
 		fmt.Fprintf(&out, ", %d attached", taps)
 	}
 	out.WriteString(". Arguments are name:type, or just the name where that is the type.\n")
-	out.WriteString("* is no probe of the VM's: where it exports the function, that stands in for one.\n")
+	out.WriteString("* marks a function that stands in for a probe, if the VM exports it.\n")
 	for _, text := range l.refusals() {
 		fmt.Fprintf(&out, "\n%s\n", strings.Join(wrap(strings.Fields(text), 92), "\n  "))
 	}

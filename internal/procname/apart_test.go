@@ -16,12 +16,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/beamscope/beamscope/internal/otheruser"
+	"github.com/beamscope/beamscope/internal/symbols"
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// container starts a process with a mount namespace of its own, in which it has the folder
-// of separate debugging information for itself. It returns the process, and the path by
-// which we see that folder.
+// debugRoot is the folder of separate debugging information, by build ID.
+const debugRoot = symbols.Usual + "/.build-id"
+
+// container starts a process with a mount namespace of its own, which has its own folder of
+// separate debugging information. It returns the process, and the path of that folder outside the
+// namespace.
 func container(t *testing.T) (usdt.Process, string) {
 	t.Helper()
 	lib := otheruser.Dir(t) // in place of /usr/lib
@@ -41,7 +45,7 @@ func container(t *testing.T) (usdt.Process, string) {
 	return p, fmt.Sprintf("/proc/%d/root", p.PID) + debugRoot
 }
 
-// stripped is a copy of a fixture without sections, and so without debugging information.
+// stripped returns a copy of a fixture without sections, thus without debugging information.
 func stripped(t *testing.T) *usdt.File {
 	t.Helper()
 	data, err := os.ReadFile("testdata/dwarf5.so")
@@ -63,7 +67,7 @@ func stripped(t *testing.T) *usdt.File {
 	return f
 }
 
-// place returns where debugging information has to be, and makes its folder.
+// place returns the expected path of debugging information, and makes its folder.
 func place(t *testing.T, root, buildID string) string {
 	t.Helper()
 	path := filepath.Join(root, buildID[:2], buildID[2:]+".debug")
@@ -84,8 +88,8 @@ func copyTo(t *testing.T, from, to string) {
 	}
 }
 
-// Debugging information that is kept apart is found where the process sees it, by the
-// build ID, and is of the same build. Links lead nowhere but to what the process sees.
+// Separate debugging information is found by the build ID, where the process sees it, and must have
+// the same build ID. Links lead only to files that the process sees.
 func TestDebugFile(t *testing.T) {
 	p, root := container(t)
 	f := stripped(t)
@@ -143,8 +147,8 @@ func TestDebugFile(t *testing.T) {
 	}
 }
 
-// What a process sees in its own mount namespace is not taken for what processes in
-// another one see: neither that there is no debugging information, nor what it says.
+// What a process sees in its own mount namespace has no effect on processes in other namespaces,
+// whether it has debugging information there or not.
 func TestDebugFileOfAnotherNamespace(t *testing.T) {
 	without, _ := container(t)
 	with, root := container(t)
@@ -164,8 +168,7 @@ func TestDebugFileOfAnotherNamespace(t *testing.T) {
 	}
 }
 
-// Debugging information of a user who is neither root nor the executable's owner is not
-// believed.
+// Debugging information is refused if its owner is neither root nor the executable's owner.
 func TestDebugFileOfAnotherUser(t *testing.T) {
 	p, root := container(t)
 	f := stripped(t)
@@ -181,7 +184,7 @@ func TestDebugFileOfAnotherUser(t *testing.T) {
 	}
 }
 
-// A file that is swapped for a pipe, again and again, holds up nobody.
+// A file that is swapped for a pipe, again and again, blocks no reader.
 func TestDebugFileSwapped(t *testing.T) {
 	p, root := container(t)
 	f := stripped(t)
@@ -223,8 +226,8 @@ func TestDebugFileSwapped(t *testing.T) {
 	t.Logf("found %d times of 300", found)
 }
 
-// The layout of an executable is not taken for that of another with the same build ID:
-// whoever makes an executable gives it any.
+// Two executables with the same build ID do not share a layout: the maker of an executable can give
+// it any build ID.
 func TestSameBuildID(t *testing.T) {
 	p, err := usdt.OpenProcess(os.Getpid())
 	if err != nil {
@@ -251,7 +254,7 @@ func TestSameBuildID(t *testing.T) {
 	}
 }
 
-// giveBuildID overwrites the build ID of a file by that of another one.
+// giveBuildID overwrites the build ID of a file with that of another file.
 func giveBuildID(t *testing.T, from, to string) {
 	t.Helper()
 	id := func(path string) []byte {

@@ -4,31 +4,33 @@ import (
 	"errors"
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/beamscope/beamscope/internal/atom"
 )
 
-// errAtom is the error for what is no atom.
+// errAtom is the error for a term that is no atom.
 var errAtom = errors.New("not an atom")
 
 const (
 	maxAtomChars = 255
 	maxAtomBytes = 4 * maxAtomChars
 
-	// pageShift is the logarithm of how many atoms a page of the atom table has
-	// (index.h). An atom knows its index, so a table of other pages would show.
+	// pageShift is the binary logarithm of the number of atoms in a page of the atom table
+	// (index.h). Each atom contains its index, so pages of another size would be noticed.
 	pageShift = 10
 
-	// maxTexts bounds the texts that are kept: more than most systems have modules
-	// and functions to start processes with.
+	// maxTexts bounds the number of cached texts. Most systems start processes with fewer modules
+	// and functions.
 	maxTexts = 1 << 13
 )
 
-// atoms is the VM's atom table. An atom that is there stays there, so texts are kept.
+// atoms is the VM's atom table. Atoms are never removed, so their texts are cached.
 type atoms struct {
 	mem    memory
 	layout atomLayout
 	table  uint64 // address of the IndexTable
 
-	count   uint64 // of the atoms, when it was last looked at
+	count   uint64 // number of atoms when the table was last read
 	texts   map[uint64]string
 	scratch [maxAtomBytes]byte
 }
@@ -60,12 +62,12 @@ func (a *atoms) text(t term) (string, error) {
 	if a.texts == nil {
 		a.texts = make(map[uint64]string)
 	}
-	text := quoted(string(raw), a.layout.maybe)
+	text := atom.Write(string(raw), a.layout.maybe)
 	a.texts[index] = text
 	return text, nil
 }
 
-// recount reads how many atoms there are.
+// recount reads the number of atoms.
 func (a *atoms) recount() error {
 	var count [4]byte
 	if err := a.mem.read(a.table+a.layout.entries, count[:]); err != nil {
@@ -79,8 +81,7 @@ func (a *atoms) recount() error {
 	return nil
 }
 
-// raw returns the characters of the atom at an index below the count, until it is
-// called again.
+// raw returns the characters of the atom at an index below the count, valid until the next call.
 func (a *atoms) raw(index uint64) ([]byte, error) {
 	const inPage = 1<<pageShift - 1
 
@@ -108,8 +109,7 @@ func (a *atoms) raw(index uint64) ([]byte, error) {
 	return raw, nil
 }
 
-// page returns the address of the page that an index is on: an array of pointers to
-// atoms.
+// page returns the address of the page with an index: an array of pointers to atoms.
 func (a *atoms) page(index uint64) (uint64, error) {
 	pages, err := a.mem.word(a.table + a.layout.pages)
 	if err != nil {
@@ -118,8 +118,8 @@ func (a *atoms) page(index uint64) (uint64, error) {
 	return a.mem.word(pages + index>>pageShift*wordSize)
 }
 
-// entry reads the atom at an address, which has to have the index: where its
-// characters are, and how many bytes.
+// entry reads the atom at an address, which must have the index. It returns the address and the
+// number of bytes of the text.
 func (a *atoms) entry(address, index uint64) (text, size uint64, err error) {
 	var data [maxStruct]byte
 	atom := view(data[:a.layout.size])
@@ -139,11 +139,11 @@ func (a *atoms) entry(address, index uint64) (text, size uint64, err error) {
 	return text, size, err
 }
 
-// onHeapMost is the size in bytes of the largest binary that is on a heap as a whole
+// onHeapMost is the size in bytes of the largest binary that is stored on a heap
 // (ERL_ONHEAP_BINARY_LIMIT).
 const onHeapMost = 64
 
-// binary returns the address of the bytes of a binary, which must be so many.
+// binary returns the address of the bytes of a binary, which must have the given size.
 func (a *atoms) binary(t term, size uint64) (uint64, error) {
 	const flags = 3 // of an address of bytes
 	address, ok := t.boxed()
@@ -166,22 +166,22 @@ func (a *atoms) binary(t term, size uint64) (uint64, error) {
 	return text, nil
 }
 
-// A search looks for an atom, whose index is not known, among those that there are,
-// and goes on where it was when there are more.
+// A search looks for an atom with an unknown index among the existing atoms. It continues where it
+// stopped when new atoms exist.
 type search struct {
 	text string
-	next uint64 // index of the first atom not looked at
+	next uint64 // index of the first atom that was not examined
 	term term   // of the atom, once it is found
 }
 
-// maxSearch is where a search ends: an atom that the VM's own applications use is
-// among its first.
+// maxSearch is the index at which a search ends: atoms of the VM's own applications have low
+// indexes.
 const maxSearch = 1 << 16
 
-// found tells whether the atom has been found.
+// found reports whether the atom has been found.
 func (s *search) found() bool { return s.term != 0 }
 
-// goOn looks at the atoms that are new, those of a few pages at most.
+// goOn examines new atoms, in a few pages at most.
 func (s *search) goOn(a *atoms) error {
 	const most = 16 // pages
 
@@ -202,7 +202,7 @@ func (s *search) goOn(a *atoms) error {
 	return nil
 }
 
-// searchPage looks at the rest of the page that it is on.
+// searchPage examines the rest of the current page.
 func (s *search) searchPage(a *atoms) error {
 	address, err := a.page(s.next)
 	if err != nil {
@@ -225,8 +225,8 @@ func (s *search) searchPage(a *atoms) error {
 	return nil
 }
 
-// is tells whether the atom at an address has an index and a text. Not every index has
-// an atom, so that an error means no.
+// is reports whether the atom at an address has an index and a text. Some indexes have no atom, so
+// an error means no.
 func (a *atoms) is(address, index uint64, want string) bool {
 	text, size, err := a.entry(address, index)
 	if err != nil || size != uint64(len(want)) {

@@ -10,13 +10,13 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// busy is how many processes have names and initial calls in the benchmarks.
+// busy is the number of processes with names and initial calls in the benchmarks.
 const busy = 50
 
-// startBusy starts a VM with that many processes, and returns which they are.
+// startBusy starts a VM with that many processes, and returns their pids.
 func startBusy(b *testing.B) (*erlang.VM, []Process) {
 	b.Helper()
-	vm := vmtest.Start(b, erlang.Options{})
+	vm := vmtest.Start(b, erlang.Options{Carrier: erlang.Probes})
 	vmtest.Eval(b, vm, `
 		[register(list_to_atom("worker_" ++ integer_to_list(N)), proc_lib:spawn(timer, sleep, [infinity]))
 			|| N <- lists:seq(1, `+strconv.Itoa(busy)+`)]`)
@@ -36,8 +36,8 @@ func startBusy(b *testing.B) (*erlang.VM, []Process) {
 	return vm, workers
 }
 
-// reportCPU adds what of the processors is taken, which the load of the machine does
-// not change as it does the time.
+// reportCPU reports processor time, which depends less on the load of the machine than elapsed
+// time.
 func reportCPU(b *testing.B) (end func()) {
 	used := func() int64 {
 		var u syscall.Rusage
@@ -50,7 +50,7 @@ func reportCPU(b *testing.B) (end func()) {
 	return func() { b.ReportMetric(float64(used()-before)/float64(b.N), "cpu-ns/op") }
 }
 
-// The names of a window's groups, all read anew.
+// The names of a window's groups, all read again.
 func BenchmarkLookup50(b *testing.B) {
 	vm, workers := startBusy(b)
 	r := open(b, vm)
@@ -110,7 +110,7 @@ func BenchmarkSurvey50(b *testing.B) {
 
 // The first VM of an executable.
 func BenchmarkOpenFirst(b *testing.B) {
-	vm := vmtest.Start(b, erlang.Options{})
+	vm := vmtest.Start(b, erlang.Options{Carrier: erlang.Probes})
 	for b.Loop() {
 		r, err := new(Layouts).Open(b.Context(), vm.PID())
 		if err != nil {
@@ -122,7 +122,7 @@ func BenchmarkOpenFirst(b *testing.B) {
 
 // Another VM of an executable.
 func BenchmarkOpenNext(b *testing.B) {
-	vm := vmtest.Start(b, erlang.Options{})
+	vm := vmtest.Start(b, erlang.Options{Carrier: erlang.Probes})
 	var layouts Layouts
 	for b.Loop() {
 		r, err := layouts.Open(b.Context(), vm.PID())
@@ -133,9 +133,9 @@ func BenchmarkOpenNext(b *testing.B) {
 	}
 }
 
-// What an executable's debugging information takes.
+// The cost of reading an executable's debugging information.
 func BenchmarkReadLayout(b *testing.B) {
-	vm := vmtest.Start(b, erlang.Options{})
+	vm := vmtest.Start(b, erlang.Options{Carrier: erlang.Probes})
 	p, err := usdt.OpenProcess(vm.PID())
 	if err != nil {
 		b.Fatal(err)

@@ -12,16 +12,16 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// fakeBase is the address of a fake memory, and fakeSize how much of it there is.
+// fakeBase is the address of a fake memory, and fakeSize its size.
 const (
 	fakeBase = 0x10000
 	fakeSize = 1 << 16
 )
 
-// fakeLayout is a layout of no VM's, with different places for everything.
+// fakeLayout is a layout that no real VM has, with a different place for each member.
 var fakeLayout = layout{
 	table:    tableLayout{size: 64, slots: 16, max: 0, lineMask: 4, lineShift: 8, inMask: 12, inShift: 24, invalid: 40},
-	process:  processLayout{size: 200, id: 8, registered: 56, module: 80, function: 72, arity: 64, dict: 120, heap: 136, heapEnd: 128, old: 152, oldEnd: 144, state: 188},
+	process:  processLayout{size: 200, id: 8, registered: 56, module: 80, function: 72, arity: 64, dict: 120, heap: 136, heapEnd: 128, old: 152, oldEnd: 144, state: 188, flags: 176, suspensions: 180, timer: 160},
 	regProc:  regProcLayout{size: 32, process: 24, name: 8},
 	dict:     dictLayout{size: 16 + firstBuckets*wordSize, mask: 8, used: 4, room: 0, buckets: 16},
 	atoms:    atomLayout{entries: 4, pages: 8, size: 32, index: 0, length: 6, text: 16},
@@ -30,18 +30,18 @@ var fakeLayout = layout{
 	form:     dtrace.TermsByNumber,
 }
 
-// fakePlaces is the size of the fake process table. Four places are on a line.
+// fakePlaces is the size of the fake process table. A cache line has four places.
 const fakePlaces = 64
 
 // A fake is the memory of a fake VM.
 type fake struct {
 	data  [fakeSize]byte
-	next  uint64 // address of what has not been given away
+	next  uint64 // address of the first free word
 	atoms map[string]term
 	page  uint64 // of atoms
 
 	reads  int
-	before func(read int) // is called before a read, counted from 1
+	before func(read int) // called before each read with its number, from 1
 }
 
 // ReadAt implements io.ReaderAt, as /proc/pid/mem does.
@@ -73,7 +73,7 @@ func (f *fake) set32(address uint64, word uint32) {
 	binary.LittleEndian.PutUint32(f.data[address-fakeBase:], word)
 }
 
-// room gives away some memory.
+// room allocates some memory.
 func (f *fake) room(size uint64) uint64 {
 	address := f.next
 	f.next += (size + wordSize - 1) &^ (wordSize - 1)
@@ -100,7 +100,7 @@ func newFake() *fake {
 	return f
 }
 
-// atom adds an atom to the table unless it is there.
+// atom adds an atom to the table unless the table has it.
 func (f *fake) atom(text string) term {
 	if t, ok := f.atoms[text]; ok {
 		return t
@@ -121,7 +121,7 @@ func (f *fake) mfa(module, function string, arity uint64) mfa {
 	return mfa{f.atom(module), f.atom(function), arity}
 }
 
-// slot returns the address of a process's place in the table, and the place.
+// slot returns a process's place in the table, and the address of that place.
 func (f *fake) slot(number, serial uint32) (address uint64, place uint32) {
 	data := serial<<numberBits | number
 	place = data&15<<2 + data>>4&3
@@ -136,7 +136,7 @@ func (f *fake) spawn(number, serial uint32, spawned mfa) (process uint64) {
 	return process
 }
 
-// spawnAt puts a process into the table whose structure was another's.
+// spawnAt puts a process into the table and reuses the structure of another process.
 func (f *fake) spawnAt(process uint64, number, serial uint32, spawned mfa) {
 	l := fakeLayout.process
 	clear(f.data[process-fakeBase:][:l.size])
@@ -148,14 +148,14 @@ func (f *fake) spawnAt(process uint64, number, serial uint32, spawned mfa) {
 	f.set(slot, process)
 }
 
-// register registers a process, in a registration that it returns.
+// register registers a process and returns the registration.
 func (f *fake) register(process uint64, name string) (regProc uint64) {
 	regProc = f.room(fakeLayout.regProc.size)
 	f.registerIn(regProc, process, name)
 	return regProc
 }
 
-// registerIn registers a process in a registration that was another's.
+// registerIn registers a process and reuses the registration of another process.
 func (f *fake) registerIn(regProc, process uint64, name string) {
 	f.set(regProc+fakeLayout.regProc.name, uint64(f.atom(name)))
 	f.set(regProc+fakeLayout.regProc.process, process)
@@ -165,8 +165,8 @@ func (f *fake) registerIn(regProc, process uint64, name string) {
 // fakeHeap is the size of a heap.
 const fakeHeap = 32 * wordSize
 
-// note gives a process a dictionary in which the initial call is the second entry of
-// its bucket, on a heap that it returns.
+// note gives a process a dictionary whose second entry in a bucket is the initial call. It returns
+// the dictionary's heap.
 func (f *fake) note(process uint64, initial mfa) (dict, heap uint64) {
 	l := fakeLayout.dict
 	dict, heap = f.room(l.size), f.room(fakeHeap)
@@ -203,7 +203,7 @@ func (f *fake) noteOn(process, dict, heap uint64, initial mfa) {
 	f.set(process+fakeLayout.process.heapEnd, heap+fakeHeap)
 }
 
-// reader returns a reader of the memory that has made sure of it.
+// reader returns a reader that has checked the memory.
 func (f *fake) reader(t testing.TB) *Reader {
 	t.Helper()
 	r := newReader(f, fakeLayout, fakeBase)
@@ -214,7 +214,7 @@ func (f *fake) reader(t testing.TB) *Reader {
 	return r
 }
 
-// A subject is a VM with a process <0.21.1> that has everything, and another one.
+// A subject is a VM with a process <0.21.1>, which has all kinds of names, and another process.
 type subject struct {
 	*fake
 	process, regProc, dict, heap uint64
@@ -233,7 +233,7 @@ func newSubject() subject {
 	return s
 }
 
-// An atom is found by its index, and what has none is not.
+// An atom is found by its index. An index without an atom is an error.
 func TestAtomByIndex(t *testing.T) {
 	s := newSubject()
 	r := s.reader(t)
@@ -269,15 +269,15 @@ func TestFake(t *testing.T) {
 	if err != nil || len(all) != 3 {
 		t.Errorf("%v, error %v", all, err)
 	}
-	s.set32(s.process+fakeLayout.process.state, collecting)
+	s.set32(s.process+fakeLayout.process.state, stateCollecting)
 	name, err := r.Lookup(21, 1)
 	if want := (Name{Registered: "server", Spawned: "proc_lib:init_p/5"}); name != want || !errors.Is(err, ErrUnsettled) {
 		t.Errorf("while garbage is collected: %+v, error %v", name, err)
 	}
 }
 
-// Whenever a process changes while it is read, what is told is how it was before or
-// after, or nothing.
+// If a process changes while it is read, the result is its state before or after the change, or
+// nothing.
 func TestChanges(t *testing.T) {
 	renamed, unnamed, moved := subjectName, subjectName, subjectName
 	renamed.Registered = "renamed"
@@ -330,8 +330,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// everyMoment changes a process before each of the reads that a look at it takes, one
-// that was read before or not.
+// everyMoment changes a process before each read of a lookup, with and without an earlier lookup of
+// the process.
 func everyMoment(t *testing.T, after Name, change func(subject), again bool) {
 	for moment, changed := 1, true; changed; moment++ {
 		s := newSubject()
@@ -366,7 +366,7 @@ func everyMoment(t *testing.T, after Name, change func(subject), again bool) {
 	}
 }
 
-// believed returns the sample of the subject.
+// believed returns the accepted sample of the subject.
 func believed(t *testing.T, r *Reader) sample {
 	t.Helper()
 	name, s, err := r.lookAgain(21, 1, sample{})
@@ -376,8 +376,7 @@ func believed(t *testing.T, r *Reader) sample {
 	return s
 }
 
-// A process that is another one at every look is not named, and not looked at for
-// ever.
+// A process that changes at every read gets no name, and the lookup ends.
 func TestUnsettled(t *testing.T) {
 	s := newSubject()
 	r := s.reader(t)
@@ -392,7 +391,7 @@ func TestUnsettled(t *testing.T) {
 	}
 }
 
-// What cannot be is refused, with an error that says what it is.
+// Impossible data is refused with an error that names it.
 func TestRefused(t *testing.T) {
 	procs := fakeBase + fakeLayout.procs
 	for _, test := range []struct {
@@ -466,7 +465,7 @@ func TestOtherValues(t *testing.T) {
 	}
 }
 
-// The key may come after the VM has been opened, with the module that has it.
+// The key may appear after the VM was opened, when the module with the key is loaded.
 func TestKeyComesLater(t *testing.T) {
 	f := newFake()
 	process := f.spawn(5, 0, f.mfa("proc_lib", "init_p", 5))
@@ -482,8 +481,8 @@ func TestKeyComesLater(t *testing.T) {
 	}
 }
 
-// FuzzMemory reads memories that are not those of VMs, and change. Each six bytes of
-// the input are when to change what to what.
+// FuzzMemory reads invalid memories that change. Each six bytes of the input are a time, an address
+// and a new value.
 func FuzzMemory(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0, 0, 1, 0, 0xff, 7, 9, 4, 1, 1, 2, 3})
@@ -492,7 +491,7 @@ func FuzzMemory(f *testing.F) {
 		r := newReader(s, fakeLayout, fakeBase)
 		s.before = func(read int) {
 			for len(input) >= 6 && int(input[0]) <= read {
-				// Most of the memory is empty; what matters is at its beginning.
+				// Most of the memory is empty; the data is at its beginning.
 				at := binary.LittleEndian.Uint16(input[1:]) % uint16(s.next-fakeBase)
 				copy(s.data[at:], input[3:6])
 				input = input[6:]

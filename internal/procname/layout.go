@@ -11,75 +11,77 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// A layout is where in a VM's memory things are: offsets in bytes from the beginning
-// of a structure, and sizes.
+// A layout has the places of data in a VM's memory: offsets in bytes from the beginning of a
+// structure, and sizes.
 type layout struct {
+	known bool // from a known build instead of debugging information
+
 	table    tableLayout
 	process  processLayout
 	regProc  regProcLayout
 	dict     dictLayout
 	atoms    atomLayout
-	message  uint64          // words of a message, the first of them
-	form     dtrace.TermForm // how terms hold identifiers of processes
+	message  uint64          // first words of a message
+	form     dtrace.TermForm // encoding of process identifiers in terms
 	procs    uint64          // address of erts_proc, as linked
 	allAtoms uint64          // address of erts_atom_table, as linked
 
 	figures   figureLayout
-	noFigures error // why figures are not known; nil where they are
+	noFigures error // why figures are unknown; nil if they are known
 	code      codeLayout
-	noCode    error // why functions are not known by their code; nil where they are
+	noCode    error // why functions cannot be found by code address; nil if they can
 }
 
-// figureLayout is of the members of struct process that [Reader.Survey] reads besides those
-// of processLayout.
+// figureLayout has the members of struct process that only [Reader.Survey] reads; processLayout has
+// the others.
 type figureLayout struct {
 	size                   uint64 // up to the last member
-	inner, outer           uint64 // messages in the two parts of the queue
-	middle                 uint64 // pointer to what is fetched and not handled, or nil
+	inner, outer           uint64 // lengths of the two parts of the queue
+	middle                 uint64 // pointer to the fetched, unhandled signals, or nil
 	outerSignal            uint64 // in the outer part, pointer to a signal that is no message, or nil
 	parted                 partedLayout
 	buffers                uint64 // pointer to further outer parts, or nil
-	heapWords, fragments   uint64 // words of the young heap, and of the fragments that belong to it
-	abandoned              uint64 // pointer to a heap that is not used any more, or nil
+	heapWords, fragments   uint64 // words of the young heap and of its fragments
+	abandoned              uint64 // pointer to an abandoned heap, or nil
 	reductions             uint64
-	instruction, currently uint64 // pointers to where the code goes on, and to a function or nil
+	instruction, currently uint64 // pointers to the next instruction, and to a function or nil
 }
 
-// partedLayout is of queues that count the messages between signals, which are not messages.
-// The queues of struct process count only those behind their last signal; each signal has
-// the number of those before it. That is so since OTP 27, and the zero value is for others,
-// whose queues count all messages.
+// partedLayout is the layout of queues since OTP 27, which count messages in parts: the queues of
+// struct process count only the messages behind their last non-message signal, and each such signal
+// has the number of messages before it. The zero value is for older releases, whose queues count
+// all messages.
 type partedLayout struct {
 	known        bool
 	middle       uint64 // messages behind the last signal of the middle part
 	middleSignal uint64 // pointer to the first signal of the middle part, or nil
-	outerFirst   uint64 // pointer to whatever is first in the outer part
+	outerFirst   uint64 // pointer to the first signal of the outer part
 	next, count  uint64 // of struct ErtsNonMsgSignal: pointer to the next signal, or nil, and messages before it
-	size         uint64 // of what is read of it
+	size         uint64 // size of the part that is read
 }
 
-// codeLayout is of what the VM knows of its loaded code: an array of struct ranges, for each of
-// which struct beam_code_header is at the beginning.
+// codeLayout is the layout of the VM's data about loaded code: an array of struct ranges. Each
+// range begins with a struct beam_code_header.
 type codeLayout struct {
 	ranges, active           uint64 // addresses of the static variables r and the_active_code_index, as linked
 	size                     uint64 // of struct ranges, up to the last member
 	modules, count           uint64
 	functionCount, functions uint64 // of struct beam_code_header
-	infoModule, infoSize     uint64 // of struct ErtsCodeInfo_: module, function and arity are next to each other
+	infoModule, infoSize     uint64 // of struct ErtsCodeInfo_: module, function and arity are adjacent
 	infoFunction, infoArity  uint64
 	rangesSize               uint64 // of all of struct ranges
 }
 
-// tableLayout is of the process table, ErtsPTab.
+// tableLayout is the layout of the process table, ErtsPTab.
 type tableLayout struct {
 	size                                 uint64
 	slots                                uint64 // pointer to the array of pointers to processes
 	max                                  uint64
-	lineMask, lineShift, inMask, inShift uint64 // how a pid's data tells the place
-	invalid                              uint64 // the data that no pid has
+	lineMask, lineShift, inMask, inShift uint64 // parameters that map a pid's data to its place
+	invalid                              uint64 // data that no pid has
 }
 
-// processLayout is of struct process.
+// processLayout is the layout of struct process.
 type processLayout struct {
 	size                       uint64 // up to the last member
 	id                         uint64
@@ -89,59 +91,64 @@ type processLayout struct {
 	heap, heapEnd, old, oldEnd uint64
 	state                      uint64 // flags
 	flags                      uint64 // others
-	save                       uint64 // pointer to a pointer to the message that a receive looks at
+	save                       uint64 // pointer to a pointer to the message that a receive examines
 
 	seqTraceClock, seqTraceLastCount uint64 // of messages with a token
 	suspensions                      uint64
 	timer                            uint64 // of a receive
 }
 
-// regProcLayout is of struct reg_proc.
+// regProcLayout is the layout of struct reg_proc.
 type regProcLayout struct{ size, process, name uint64 }
 
-// dictLayout is of struct proc_dict.
+// dictLayout is the layout of struct proc_dict.
 type dictLayout struct {
-	size             uint64 // with firstBuckets, and more of them may follow
+	size             uint64 // with firstBuckets; more may follow
 	mask, used, room uint64
 	buckets          uint64
 }
 
-// atomLayout is of struct index_table, for the atom table, and of struct atom.
+// atomLayout is the layout of struct index_table, which is the atom table, and of struct atom.
 type atomLayout struct {
 	entries, pages      uint64 // of the table
 	size                uint64
 	index, length, text uint64
 
 	binary binaryLayout // since OTP 29 the text is a term
-	maybe  bool         // the release is OTP 27 or later, where maybe and else are words of the language
+	maybe  bool         // OTP 27 or later, where maybe and else are reserved words
 }
 
-// binaryLayout is of struct erl_heap_bits and struct erl_sub_bits, the forms that a binary
-// has. The zero value is for VMs whose atoms have their text at an address.
+// binaryLayout is the layout of struct erl_heap_bits and struct erl_sub_bits, the forms of a
+// binary. The zero value is for VMs whose atoms have a pointer to their text.
 type binaryLayout struct {
 	known              bool
-	size               uint64 // of what is read
+	size               uint64 // size of the part that is read
 	heapBits, heapData uint64 // size in bits, and the first byte
 	base, start, end   uint64 // address with flags in its lowest bits, and bits from there
 }
 
-// maxStruct is the most that is read of a structure.
+// A structure gives the places of its members, as [debuginfo.Struct] does.
+type structure interface {
+	Member(path string, limit uint64) (offset, size uint64, err error)
+}
+
+// maxStruct is the maximum number of bytes read from a structure.
 const maxStruct = 2048
 
 // A member is a part of a structure that a layout needs.
 type member struct {
-	of, path string // path has the names from the structure inwards
+	of, path string // names from the structure inwards
 	size     uint64
-	offset   *uint64 // is set
-	end      *uint64 // is raised to where the member ends, unless nil
+	offset   *uint64 // receives the offset
+	end      *uint64 // raised to the end of the member, unless nil
 }
 
-// members are all that the layout needs. The names and sizes are those of
-// erts/emulator/beam in OTP 25, 27 and 29; the tests tell which have been tried.
+// members returns all members that the layout needs. Their names and sizes are those in
+// erts/emulator/beam of OTP 25, 27 and 29; the tests show which releases were tried.
 func (l *layout) members() []member {
 	const table, process, atom, dict = "ErtsPTab", "process", "atom", "proc_dict"
 	t, p, a, d := &l.table, &l.process, &l.atoms, &l.dict
-	mask, text := uint64(4), "name" // of masks the lower half is read
+	mask, text := uint64(4), "name" // only the lower half of masks is read
 	if l.form == dtrace.TermsByPlace {
 		mask = 8
 	}
@@ -193,7 +200,7 @@ func (l *layout) members() []member {
 	}
 }
 
-// figureMembers are those of the layout without which there are names, and no figures.
+// figureMembers returns the members that figures need. Names do not need them.
 func (l *layout) figureMembers() []member {
 	const process = "process"
 	f := &l.figures
@@ -222,10 +229,10 @@ func (l *layout) figureMembers() []member {
 	}...)
 }
 
-// nonMessage is the structure of a signal that is no message.
+// nonMessage is the structure of a signal that is not a message.
 const nonMessage = "ErtsNonMsgSignal"
 
-// binaryMembers are those of the text of atoms, where it is a binary.
+// binaryMembers returns the members for texts of atoms that are binaries.
 func (l *layout) binaryMembers() []member {
 	b := &l.atoms.binary
 	if !b.known {
@@ -240,10 +247,10 @@ func (l *layout) binaryMembers() []member {
 	}
 }
 
-// The structures of a binary on a heap, and of one whose bytes are elsewhere.
+// The structures of a binary on a heap, and of a binary with its bytes elsewhere.
 const heapBinary, sharedBinary = "erl_heap_bits", "erl_sub_bits"
 
-// codeMembers are those without which functions are not known by their code.
+// codeMembers returns the members that are needed to find functions by code address.
 func (l *layout) codeMembers() []member {
 	const process, ranges, header, info = "process", "ranges", "beam_code_header", "ErtsCodeInfo_"
 	f, c := &l.figures, &l.code
@@ -261,34 +268,54 @@ func (l *layout) codeMembers() []member {
 	}
 }
 
-// readLayout reads a layout, all but the addresses, from an executable or its separate
-// debugging information.
+// readLayout reads a layout without the addresses from an executable or its separate debugging
+// information.
 func readLayout(ctx context.Context, f *usdt.File) (l layout, err error) {
 	data, err := debuginfo.Read(ctx, f)
 	if err != nil {
 		return layout{}, err
 	}
+	structs, err := readStructs(data)
+	if err != nil {
+		return layout{}, err
+	}
+	err = l.fill(structs)
+	return l, err
+}
+
+// readStructs returns the structures whose members a layout needs.
+func readStructs(data *debuginfo.Data) (map[string]structure, error) {
+	var l layout
 	names := []string{nonMessage, heapBinary, sharedBinary}
 	for _, m := range slices.Concat(l.members(), l.figureMembers(), l.codeMembers()) {
 		names = append(names, m.of)
 	}
-	structs, err := data.Structs(names...)
+	found, err := data.Structs(names...)
 	if err != nil {
-		return layout{}, err
+		return nil, err
 	}
-	l.recognise(structs)
-	if err := locate(slices.Concat(l.members(), l.binaryMembers()), structs); err != nil {
-		return layout{}, err
+	structs := make(map[string]structure, len(found))
+	for name, s := range found {
+		structs[name] = s
 	}
-	l.dict.size = max(l.dict.size, l.dict.buckets+firstBuckets*wordSize)
-	l.figures.size = l.process.size // of which they need some members, too
-	l.noFigures = locate(l.figureMembers(), structs)
-	l.noCode = locate(l.codeMembers(), structs)
-	return l, nil
+	return structs, nil
 }
 
-// recognise finds out which of the known forms the structures have.
-func (l *layout) recognise(structs map[string]debuginfo.Struct) {
+// fill sets everything but the addresses.
+func (l *layout) fill(structs map[string]structure) error {
+	l.recognise(structs)
+	if err := locate(slices.Concat(l.members(), l.binaryMembers()), structs); err != nil {
+		return err
+	}
+	l.dict.size = max(l.dict.size, l.dict.buckets+firstBuckets*wordSize)
+	l.figures.size = l.process.size // which also have needed members
+	l.noFigures = locate(l.figureMembers(), structs)
+	l.noCode = locate(l.codeMembers(), structs)
+	return nil
+}
+
+// recognise determines which of the known forms the structures have.
+func (l *layout) recognise(structs map[string]structure) {
 	sizeOf := func(of, path string) uint64 {
 		s, ok := structs[of]
 		if !ok {
@@ -309,7 +336,7 @@ func (l *layout) recognise(structs map[string]debuginfo.Struct) {
 }
 
 // locate sets the offsets of members.
-func locate(members []member, structs map[string]debuginfo.Struct) error {
+func locate(members []member, structs map[string]structure) error {
 	for _, m := range members {
 		s, ok := structs[m.of]
 		if !ok {
@@ -325,7 +352,7 @@ func locate(members []member, structs map[string]debuginfo.Struct) error {
 var errMember = errors.New("the debugging information does not tell")
 
 // place sets the member's offset.
-func (m member) place(s debuginfo.Struct) error {
+func (m member) place(s structure) error {
 	offset, size, err := s.Member(m.path, maxStruct-m.size)
 	if err != nil {
 		return fmt.Errorf("%w of %s.%s: %w", errMember, m.of, m.path, err)

@@ -16,8 +16,8 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// offsets returns what the compiler itself says about a fixture's layout, in the order
-// of layout.members.
+// offsets returns the offsets in a fixture according to the compiler, in the order of
+// layout.members.
 func offsets(t *testing.T, path string) []uint64 {
 	t.Helper()
 	f, err := elf.Open(path)
@@ -57,7 +57,7 @@ func read(t testing.TB, path string) (layout, error) {
 	return readLayout(t.Context(), f)
 }
 
-// A layout is as the compiler says, whatever compiler, version and compression.
+// A layout agrees with the compiler, for each compiler, DWARF version and compression.
 func TestReadLayout(t *testing.T) {
 	for _, name := range []string{"dwarf5.so", "dwarf4-compressed.so", "dwarf5-zstd.so", "clang.so", "dwarf5.debug"} {
 		l, err := read(t, filepath.Join("testdata", name))
@@ -78,7 +78,7 @@ func TestReadLayout(t *testing.T) {
 	}
 }
 
-// What is missing is named.
+// The error names what is missing.
 func TestReadLayoutRefused(t *testing.T) {
 	for name, want := range map[string]string{
 		"stripped.so":   "no debugging information",
@@ -97,8 +97,8 @@ func TestReadLayoutRefused(t *testing.T) {
 	}
 }
 
-// The layout of an executable has the addresses of its tables, is read once, and where
-// there is none the error names the executable.
+// The layout of an executable has the addresses of its tables, and is read once. If there is none,
+// the error names the executable.
 func TestLayoutOfExecutable(t *testing.T) {
 	var layouts Layouts
 	self, err := usdt.OpenProcess(os.Getpid())
@@ -137,7 +137,7 @@ func TestLayoutOfExecutable(t *testing.T) {
 	}
 }
 
-// sameLayout tells whether two layouts are equal, with the texts of their errors.
+// sameLayout reports whether two layouts are equal, with the texts of their errors.
 func sameLayout(a, b layout) bool {
 	if fmt.Sprint(a.noFigures, a.noCode) != fmt.Sprint(b.noFigures, b.noCode) {
 		return false

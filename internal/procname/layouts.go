@@ -4,32 +4,34 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/beamscope/beamscope/internal/debuginfo"
 	"github.com/beamscope/beamscope/internal/guard"
+	"github.com/beamscope/beamscope/internal/symbols"
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// Layouts remembers what has been read of executables, which takes about a tenth of
-// a second for each. The zero value is ready to use, by several goroutines at once.
+// Layouts caches the layouts of executables. Reading a layout takes about a tenth of a second.
+// The zero value is ready to use. Several goroutines may use it at once.
 type Layouts struct {
+	// Symbols finds the debugging information that was stripped from executables. It must not
+	// change once the Layouts are in use.
+	Symbols *symbols.Store
+
 	search usdt.Search
 	guard  guard.Guard
 
 	mu    sync.Mutex
 	known map[userExecutable]*reading
-	spent map[int]time.Duration // on what could not be read, by the user whose process it was of
+	spent map[int]time.Duration // time spent on layouts that could not be read, by the owner of the process
 
-	turn sync.Mutex // held by who reads: one at a time, for the memory that it takes
+	turn sync.Mutex // held by the reader: one reads at a time, to bound memory
 }
 
-// An executable is the file of a VM. Who makes an executable gives it its build ID, so
-// that another one can have the same.
+// An executable is the file of a VM. The maker of an executable chooses its build ID, so two
+// executables can have the same.
 type executable struct {
 	buildID       string
 	device, inode uint64
@@ -37,9 +39,9 @@ type executable struct {
 	changed       time.Time
 }
 
-// A userExecutable is an executable that processes of one user in one mount namespace run.
-// Another namespace may have other debugging information, and each user has a limit of
-// time. So what one user does decides nothing about the processes of another.
+// A userExecutable is an executable that processes of one user in one mount namespace run. Other
+// namespaces may have other debugging information, and each user has a time limit. So users cannot
+// affect the layouts of each other's processes.
 type userExecutable struct {
 	executable
 	namespace uint64
@@ -58,30 +60,31 @@ type reading struct {
 }
 
 const (
-	// maxKnown bounds how many executables are remembered.
+	// maxKnown bounds the number of cached executables.
 	maxKnown = 64
 
-	// patience is how long the debugging information of an executable may take to be read,
-	// and maxSpent how long all of a user's may take that cannot be read.
+	// patience limits the time to read the debugging information of an executable. maxSpent limits
+	// the time that a user's unreadable executables may take in total.
 	patience = 5 * time.Second
 	maxSpent = 15 * time.Second
 )
 
-// Members says where struct process of a VM, and what it leads to, have some of their
-// members: offsets in bytes.
+// Members contains the places of some members in a VM's struct process and in structures that it
+// points to: offsets in bytes.
 type Members struct {
 	State                            uint32 // 32 bits of flags
-	Flags                            uint32 // 32 bits of others
-	Save                             uint32 // pointer to a pointer to the message that a receive looks at
-	SeqTraceClock, SeqTraceLastCount uint32 // 64 bits each: what the token of the next message is made of
-	Suspensions                      uint32 // 32 bits: how many times it is suspended
-	Timer                            uint32 // 64 bits: the timer of a receive, 1 where its time is over
+	Flags                            uint32 // 32 bits of other flags
+	Save                             uint32 // pointer to a pointer to the message that a receive examines
+	SeqTraceClock, SeqTraceLastCount uint32 // 64 bits each, used for the token of the next message
+	Suspensions                      uint32 // 32 bits: number of suspensions
+	Timer                            uint32 // 64 bits: the timer of a receive, or 1 if it has expired
 	Message                          uint32 // in struct erl_mesg: the term, the token, and where the message is from
 }
 
-// Process returns where the processes of an executable that a process runs have some of
-// their members. The file is the executable, open. The error wraps [ErrNoLayout] where it
-// does not tell, or not within some seconds. What the flags mean differs between releases.
+// Process returns the places of some members in the process structures of an executable that a
+// process runs. The file is the open executable. The error wraps [ErrNoLayout] if the executable
+// does not contain the places, or if they cannot be read within some seconds. The meaning of the
+// flags differs between releases.
 func (l *Layouts) Process(ctx context.Context, p usdt.Process, f *usdt.File) (Members, error) {
 	known, err := l.of(ctx, p, f)
 	if err != nil {
@@ -99,29 +102,35 @@ func (l *Layouts) Process(ctx context.Context, p usdt.Process, f *usdt.File) (Me
 	}, nil
 }
 
-// Messages returns where, at the probes message__queued and message__receive of an
-// executable that a process runs, the address of the message is: by the addresses of the
-// sites. Nobody changes it. The file is the executable, open. The error wraps [ErrNoLayout]
-// where it does not tell, or not within some seconds.
+// Messages returns the places of the message's address at the probes message__queued and
+// message__receive of an executable that a process runs, by the addresses of the sites. Nobody may
+// change the result. The file is the open executable. The error wraps [ErrNoMessages] if the
+// executable does not contain the places, or if they cannot be read within some seconds.
 func (l *Layouts) Messages(ctx context.Context, p usdt.Process, f *usdt.File) (map[uint64]Message, error) {
 	key, err := identify(p, f)
 	if err != nil {
 		return nil, err
 	}
 	r := l.reading(key)
-	r.messagesOnce.Do(func() { r.messages, r.messagesErr = readDebug(ctx, l, p, key.owner, f, findMessages) })
+	r.messagesOnce.Do(func() { r.messages, r.messagesErr = readDebug(ctx, l, p, key.owner, f, ErrNoMessages, findMessages) })
 	l.forgetGone(key, r.messagesErr)
 	return r.messages, r.messagesErr
 }
 
-// of returns the layout of an executable that a process runs.
+// of returns the layout of the executable of a process.
 func (l *Layouts) of(ctx context.Context, p usdt.Process, f *usdt.File) (layout, error) {
 	key, err := identify(p, f)
 	if err != nil {
 		return layout{}, err
 	}
 	r := l.reading(key)
-	r.once.Do(func() { r.layout, r.err = readDebug(ctx, l, p, key.owner, f, layoutOf) })
+	r.once.Do(func() {
+		known := false
+		if r.layout, known, r.err = knownLayout(f); known {
+			return
+		}
+		r.layout, r.err = readDebug(ctx, l, p, key.owner, f, ErrNoLayout, layoutOf)
+	})
 	l.forgetGone(key, r.err)
 	return r.layout, r.err
 }
@@ -165,33 +174,33 @@ func (l *Layouts) reading(key userExecutable) *reading {
 	return r
 }
 
-// readDebug reads something from the debugging information of an executable that a process
-// runs, within the time that the owner of the process has left. read gets the executable and
-// the file with the information, which may be the same.
-func readDebug[T any](ctx context.Context, l *Layouts, p usdt.Process, owner int, f *usdt.File, read func(ctx context.Context, exe, debug *usdt.File) (T, error)) (T, error) {
+// readDebug reads something from the debugging information of an executable that a process runs,
+// within the remaining time of the process's owner. read gets the executable and the file with the
+// information, which may be the same. The error wraps missing if neither has the data.
+func readDebug[T any](ctx context.Context, l *Layouts, p usdt.Process, owner int, f *usdt.File, missing error, read func(ctx context.Context, exe, debug *usdt.File) (T, error)) (T, error) {
 	var none T
 	l.turn.Lock()
 	defer l.turn.Unlock()
 	if l.left(owner) <= 0 {
-		return none, fmt.Errorf("%w: %s: too much debugging information of user %d could not be read", ErrNoLayout, f.Name(), owner)
+		return none, fmt.Errorf("%w: %s: too much debugging information of user %d could not be read", missing, f.Name(), owner)
 	}
 	begin := time.Now()
-	own, err := f.Again() // it stays open as long as it is read, whatever its owner does
+	own, err := f.Again() // stays open while it is read, whatever its owner does
 	if err != nil {
 		return none, err
 	}
 	found, err := guard.Do(ctx, &l.guard, owner, patience, func(ctx context.Context) (T, error) {
 		defer own.Close()
-		return readDebugOf(ctx, p, own, read)
+		return readDebugOf(ctx, l.Symbols, p, own, read)
 	})
 	if err != nil {
 		l.spend(owner, time.Since(begin))
-		return none, fmt.Errorf("%w: %s: %w", ErrNoLayout, f.Name(), err)
+		return none, fmt.Errorf("%w: %s: %w", missing, f.Name(), err)
 	}
 	return found, nil
 }
 
-// left returns how much time a user has left.
+// left returns the remaining time of a user.
 func (l *Layouts) left(owner int) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -208,20 +217,16 @@ func (l *Layouts) spend(owner int, d time.Duration) {
 }
 
 // errStripped says what to do about an executable without debugging information.
-var errStripped = errors.New("it has been stripped of its debugging information; install the package that has it (-dbg, -dbgsym or -debuginfo), or use a VM built with it")
+var errStripped = errors.New("it has been stripped of its debugging information; install the package that has it (-dbg, -dbgsym or -debuginfo), give its folder with --symbols, or use a VM built with it")
 
-// readDebugOf reads from the executable or, where it has been stripped, from its separate
-// debugging information: as the process sees it, or else as we do.
-func readDebugOf[T any](ctx context.Context, p usdt.Process, f *usdt.File, read func(ctx context.Context, exe, debug *usdt.File) (T, error)) (T, error) {
+// readDebugOf reads from the executable or, if it was stripped, from its separate debugging
+// information: first as the process sees it, then as beamscope sees it.
+func readDebugOf[T any](ctx context.Context, store *symbols.Store, p usdt.Process, f *usdt.File, read func(ctx context.Context, exe, debug *usdt.File) (T, error)) (T, error) {
 	found, err := read(ctx, f, f)
 	if !errors.Is(err, debuginfo.ErrNone) {
 		return found, err
 	}
-	self, err := usdt.OpenProcess(os.Getpid())
-	if err != nil {
-		return found, err
-	}
-	apart, ok := debugFile(f, p, self)
+	apart, ok := store.Find(ctx, f, p)
 	if !ok {
 		if again, err := usdt.OpenProcess(p.PID); err != nil || again != p {
 			return found, usdt.ErrProcessGone
@@ -242,10 +247,7 @@ func layoutOf(ctx context.Context, _, debug *usdt.File) (layout, error) {
 	if err != nil {
 		return layout{}, err
 	}
-	if l.procs, err = debug.Variable("erts_proc"); err != nil {
-		return layout{}, err
-	}
-	if l.allAtoms, err = debug.Variable("erts_atom_table"); err != nil {
+	if err := l.findVariables(debug); err != nil {
 		return layout{}, err
 	}
 	if l.noCode == nil {
@@ -257,57 +259,10 @@ func layoutOf(ctx context.Context, _, debug *usdt.File) (layout, error) {
 	return l, nil
 }
 
-// debugRoot is where debugging information is kept apart, by build ID (see gdb's
-// manual, "Debugging Information in Separate Files").
-const debugRoot = "/usr/lib/debug/.build-id"
-
-// debugFile opens the separate debugging information of an executable, as the first of
-// the processes sees it that has it. It must be of the same build, and belong to root or
-// the owner of the executable: any user can show a process of theirs other files there.
-// The file that was looked at is the one that is returned: its name may lead to another
-// one by then.
-func debugFile(exe *usdt.File, from ...usdt.Process) (f *usdt.File, ok bool) {
-	buildID := exe.BuildID()
-	if len(buildID) < 3 {
-		return nil, false
+// findVariables sets the addresses of the tables of processes and atoms.
+func (l *layout) findVariables(f *usdt.File) (err error) {
+	if l.procs, err = f.Variable("erts_proc"); err == nil {
+		l.allAtoms, err = f.Variable("erts_atom_table")
 	}
-	name := filepath.Join(debugRoot, buildID[:2], buildID[2:]+".debug")
-	for _, p := range from {
-		file, err := p.OpenFile(name)
-		if err != nil {
-			continue
-		}
-		f, err := usdt.OpenFile(file)
-		if err != nil {
-			continue
-		}
-		if f.BuildID() == buildID && trustworthy(f, exe) {
-			return f, true
-		}
-		f.Close()
-	}
-	return nil, false
-}
-
-// trustworthy reports whether debugging information belongs to root or the owner of the
-// executable.
-func trustworthy(debug, exe *usdt.File) bool {
-	of, err := ownerOf(debug)
-	if err != nil {
-		return false
-	}
-	owner, err := ownerOf(exe)
-	return err == nil && (of == 0 || of == owner)
-}
-
-func ownerOf(f *usdt.File) (uid uint32, err error) {
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0, errors.ErrUnsupported
-	}
-	return stat.Uid, nil
+	return err
 }

@@ -11,13 +11,13 @@ import (
 // wordSize is the size of a word, a pointer, and an Erlang term in bytes.
 const wordSize = 8
 
-// errAddress is the error for addresses that no process has.
+// errAddress is the error for addresses that are impossible in a process.
 var errAddress = errors.New("not an address")
 
-// A memory is that of a process, read by address.
+// A memory is the memory of a process, read by address.
 type memory struct{ r io.ReaderAt }
 
-// read fills data with what is at an address.
+// read fills data with the bytes at an address.
 func (m memory) read(address uint64, data []byte) error {
 	if address == 0 || address > math.MaxInt64-uint64(len(data)) {
 		return fmt.Errorf("%#x: %w", address, errAddress)
@@ -53,7 +53,7 @@ func (m memory) words(address uint64, all []uint64) error {
 	return nil
 }
 
-// A view is a structure as it was read, from its beginning.
+// A view has the bytes of a structure that were read, from its beginning.
 type view []byte
 
 func (v view) u64(offset uint64) uint64 { return binary.LittleEndian.Uint64(v[offset:]) }

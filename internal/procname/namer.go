@@ -11,38 +11,38 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// A Namer names the processes of one VM and remembers the names. It opens the VM in
-// the background, so that nobody waits for it; until then there are no names. One
-// goroutine at a time may use it.
+// A Namer names the processes of one VM and caches the names. It opens the VM in the background, so
+// nobody waits for it; until then there are no names. Only one goroutine may use it at a time.
 //
-// Who makes a VM's memory can keep whoever reads it waiting. So another goroutine reads
-// it, and is waited for a quarter of a second. After that there are no names until it goes on.
+// The owner of a VM's memory can delay reads of it. So another goroutine reads the memory, and the
+// Namer waits a quarter of a second for it. After that there are no names until that goroutine goes
+// on.
 type Namer struct {
 	opened chan struct{} // closed when reader or err is set
 	cancel context.CancelFunc
 	reader *Reader
 	err    error
 
-	work chan func()   // for the goroutine that reads
-	done chan struct{} // told when that is done
-	late bool          // it was not waited for
+	work chan func()   // requests to the goroutine that reads
+	done chan struct{} // receives when a request is done
+	late bool          // the Namer did not wait for the last request
 
-	ended chan struct{} // closed when that goroutine has ended
+	ended chan struct{} // closed when the goroutine has ended
 
 	names memo
 	now   func() int64
 }
 
-// answerWithin is how long the VM's memory may take to answer.
+// answerWithin limits the time for a read of the VM's memory.
 const answerWithin = 250 * time.Millisecond
 
 const (
-	// maxAge is how old a name may be, in nanoseconds: processes register under
-	// other names.
+	// maxAge is the maximum age of a name, in nanoseconds: processes can change their registered
+	// names.
 	maxAge = int64(5 * time.Second)
 
-	// maxMemory is for how long a process that has ended keeps the name it had, in
-	// nanoseconds. What it did is counted under that name a little later.
+	// maxMemory is how long the name of an ended process is kept, in nanoseconds: its events are
+	// counted a little later.
 	maxMemory = int64(time.Minute)
 )
 
@@ -63,14 +63,14 @@ func NewNamer(layouts *Layouts, pid int) *Namer {
 			n.done <- struct{}{}
 		}
 		if n.reader != nil {
-			_ = n.reader.Close() // it was only read
+			_ = n.reader.Close() // it was opened for reading only
 		}
 	}()
 	return n
 }
 
-// read has something read of the VM's memory, unless that does not answer. What it sets is
-// valid where there is no error.
+// read runs a function that reads the VM's memory, with a time limit. The data that the function
+// sets is valid only if there is no error.
 func (n *Namer) read(f func()) error {
 	if n.late {
 		select {
@@ -92,10 +92,9 @@ func (n *Namer) read(f func()) error {
 	}
 }
 
-// Name returns the name of the process <0.number.serial>; ok is false where it is not
-// known, or not yet. It is at most five seconds old, unless the process has ended:
-// then it is the last that was known. That of a process of proc_lib which has not noted its
-// initial call is read again each time.
+// Name returns the name of the process <0.number.serial>. ok is false if the name is not known, or
+// not yet. The name is at most five seconds old. If the process has ended, it is the last known
+// name. If a process of proc_lib has not stored its initial call, its name is read again each time.
 func (n *Namer) Name(number, serial uint32) (name Name, ok bool) {
 	if !n.ready() {
 		return Name{}, false
@@ -123,27 +122,27 @@ func (n *Namer) Name(number, serial uint32) (name Name, ok bool) {
 	case errors.Is(err, guard.ErrNoAnswer):
 		return known.name, known.name != Name{}
 	case errors.Is(err, ErrUnsettled) && ok && known.name.Registered == name.Registered:
-		name = known.name // which says more
+		name = known.name // has more detail
 	}
 	return name, name != Name{}
 }
 
-// lookAgain is [Reader.lookAgain] of memory that need not answer.
+// lookAgain is [Reader.lookAgain] with a time limit.
 func (n *Namer) lookAgain(number, serial uint32, before sample) (Name, sample, error) {
 	type answer struct {
 		name Name
 		read sample
 		err  error
 	}
-	got := new(answer) // another one each time, as a late answer changes its own
+	got := new(answer) // a new one each time, because a late read changes the old one
 	if err := n.read(func() { got.name, got.read, got.err = n.reader.lookAgain(number, serial, before) }); err != nil {
 		return Name{}, sample{}, err
 	}
 	return got.name, got.read, got.err
 }
 
-// Read returns the name of the process <0.number.serial> as it is now. The errors are those
-// of [Reader.Lookup], [ErrStarting] where the VM is not open yet, or wrap [guard.ErrNoAnswer].
+// Read returns the present name of the process <0.number.serial>. The errors are those of
+// [Reader.Lookup], [ErrStarting] if the VM is not open yet, or wrap [guard.ErrNoAnswer].
 func (n *Namer) Read(number, serial uint32) (Name, error) {
 	if !n.ready() {
 		return Name{}, ErrStarting
@@ -200,8 +199,8 @@ func (n *Namer) Survey(from uint32, processes int) (all []Figures, next uint32, 
 // Opened is closed when the VM is open, or could not be opened.
 func (n *Namer) Opened() <-chan struct{} { return n.opened }
 
-// Atom returns the text, as Erlang writes it, of the atom that has an index in the VM's
-// table; ok is false where it is not known, or not yet.
+// Atom returns the text, as Erlang writes it, of the atom with an index in the VM's table. ok is
+// false if it is not known, or not yet.
 func (n *Namer) Atom(index uint64) (text string, ok bool) {
 	if !n.ready() || n.err != nil {
 		return "", false
@@ -217,7 +216,7 @@ func (n *Namer) Atom(index uint64) (text string, ok bool) {
 	return got.text, got.err == nil
 }
 
-// ready tells whether the VM has been opened, or could not be.
+// ready reports whether opening the VM has ended, with success or not.
 func (n *Namer) ready() bool {
 	select {
 	case <-n.opened:
@@ -227,8 +226,8 @@ func (n *Namer) ready() bool {
 	}
 }
 
-// Err returns why there are no names, and nil while there may be. It wraps the errors
-// of [Layouts.Open] and [Reader.Lookup].
+// Err returns why there are no names, or nil as long as there may be names. It wraps the errors of
+// [Layouts.Open] and [Reader.Lookup].
 func (n *Namer) Err() error {
 	if !n.ready() {
 		return nil
@@ -236,8 +235,8 @@ func (n *Namer) Err() error {
 	return n.err
 }
 
-// Close ends the use of the VM's memory. It waits for what is being read, unless that does
-// not answer.
+// Close releases the VM's memory. It waits for a read that is under way, unless the read takes too
+// long.
 func (n *Namer) Close() error {
 	n.cancel()
 	<-n.opened
@@ -251,17 +250,16 @@ func (n *Namer) Close() error {
 // A pid is a process identifier of this node, <0.number.serial>.
 type pid struct{ number, serial uint32 }
 
-// A remembered name was read at a time, in nanoseconds. It is empty where there was no
-// process.
+// A remembered name has the time of its read, in nanoseconds. It is empty if there was no process.
 type remembered struct {
 	name   Name
 	sample sample
 	at     int64
 }
 
-// A memo remembers the names that were last asked for, half of maxNames of them at
-// least: when the younger ones are so many, they become the older ones, which are
-// forgotten.
+// A memo caches names in two generations, and keeps at least the maxNames/2 names that were last
+// requested. When the younger generation is full, it becomes the older one, and the old one is
+// dropped.
 type memo struct{ young, old map[pid]remembered }
 
 const maxNames = 1 << 13

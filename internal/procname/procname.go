@@ -1,19 +1,18 @@
-// Package procname tells the names of a running Erlang VM's processes: the name a
-// process is registered under, and the functions it was started with. They are read
-// from the VM's memory, from outside. The VM is not stopped, not written to, and
-// does not notice.
+// Package procname reads the names of a running Erlang VM's processes: the registered name of a
+// process, and the functions with which it was started. It reads them from the VM's memory, from
+// outside. It does not stop the VM, writes nothing to it, and the VM does not notice.
 //
-// Where things are in that memory is read from the debugging information of the VM's
-// executable, which OTP's build makes by default and packagers tend to remove. A VM
-// without it, or built of structures that are not known here, gets [ErrNoLayout].
+// The debugging information of the VM's executable gives the layout of that memory. OTP's build
+// makes this information by default, and packagers often remove it. For some of their builds the
+// file known_gen.go has the layout, by build ID. Any other VM without debugging information, or
+// with unknown structures, gets [ErrNoLayout].
 //
-// While it is read, the memory changes: processes come and go, and their heaps are
-// moved. So nothing of it is believed that was not read twice and was the same both
-// times, and that is not what it should be: the process of that identifier in its
-// place of the process table, an atom of that index in the atom table, and so on.
-// What does not agree is read again a few times, and then given up: no name is better
-// than a wrong one. [Reader.Survey] reads figures of processes, such as how many messages
-// wait, in the same way.
+// The memory changes while it is read: processes come and go, and their heaps move. So the package
+// accepts data only if two reads agree and if it is consistent: the process table contains the
+// process with that identifier at its place, the atom table contains an atom with that index, and
+// so on. If data does not agree, the package reads it again a few times and then gives up: no name
+// is better than a wrong one. [Reader.Survey] reads figures of processes in the same way, such as
+// the number of waiting messages.
 package procname
 
 import (
@@ -23,29 +22,32 @@ import (
 )
 
 var (
-	// ErrNoLayout says that nothing tells where in the VM's memory the names are.
+	// ErrNoLayout means that the place of the names in the VM's memory is unknown.
 	ErrNoLayout = errors.New("the names of processes cannot be read from this VM")
 
-	// ErrNoProcess says that the VM has no such process, or not any more.
+	// ErrNoMessages means that the place of a message's address at the probes is unknown.
+	ErrNoMessages = errors.New("the addresses of messages cannot be read from this VM")
+
+	// ErrNoProcess means that the VM has no such process, or not any more.
 	ErrNoProcess = errors.New("no such Erlang process")
 
-	// ErrUnsettled says that what was to be read changed again and again.
+	// ErrUnsettled means that the data changed again and again while it was read.
 	ErrUnsettled = errors.New("changes while it is read")
 
-	// ErrStarting says that the VM has not started far enough to have names.
+	// ErrStarting means that the VM has not started far enough to have names.
 	ErrStarting = errors.New("the VM is starting")
 )
 
-// A Name is what there is to name a process by. Atoms are written as Erlang writes
-// them, in quotes where it needs them.
+// A Name contains the names of a process. Atoms have the form of Erlang source, in quotes if they
+// need them.
 type Name struct {
-	Registered string // the name it is registered under; "" where it is not
+	Registered string // registered name; "" if there is none
 	Initial    string // module:function/arity that proc_lib notes for its processes; "" for others
 	Spawned    string // module:function/arity that it was spawned with; erlang:apply/2 for a fun
 }
 
-// String returns the name that tells most: the registered one, else the initial
-// function, else the spawned one.
+// String returns the most specific name: the registered one, else the initial function, else the
+// spawned one.
 func (n Name) String() string {
 	switch {
 	case n.Registered != "":
@@ -56,9 +58,9 @@ func (n Name) String() string {
 	return n.Spawned
 }
 
-// Function returns the function that the process was started with: that which proc_lib
-// notes, or else that which it was spawned with. final is false of a process of proc_lib
-// that has noted none, which may be because it has not run yet.
+// Function returns the function with which the process was started: the one that proc_lib stores,
+// or else the one that was spawned. final is false for a process of proc_lib without a stored
+// function, because it may not have run yet.
 func (n Name) Function() (mfa string, final bool) {
 	if n.Initial != "" {
 		return n.Initial, true
@@ -66,7 +68,7 @@ func (n Name) Function() (mfa string, final bool) {
 	return n.Spawned, n.Spawned != "" && !n.starting()
 }
 
-// starting tells whether all that is known is that it is a process of proc_lib.
+// starting reports whether the process belongs to proc_lib and nothing else is known.
 func (n Name) starting() bool {
 	return n.Initial == "" && strings.HasPrefix(n.Spawned, "proc_lib:init_p/")
 }

@@ -21,20 +21,20 @@ type Reader struct {
 
 	processes table // zero until it has been read
 
-	checked bool   // that what is read makes sense
+	checked bool   // the first process was read correctly
 	initial search // for the key of the initial call in process dictionaries
 
 	process [maxStruct]byte
 	survey  survey
 }
 
-// Open opens the memory of the VM with a pid of the operating system, which takes the
-// right to trace it (root, or CAP_SYS_PTRACE). The first VM of an executable takes
-// about a tenth of a second, the others take a few milliseconds.
+// Open opens the memory of the VM with a pid of the operating system, which needs the right to
+// trace it (root, or CAP_SYS_PTRACE). The first VM of an executable takes about a tenth of a
+// second, the others take a few milliseconds.
 //
-// The error wraps [ErrNoLayout] where its executable does not tell where the names
-// are, [usdt.ErrProcessGone] where there is no process, and [guard.ErrNoAnswer] where it
-// or its files do not answer within some seconds.
+// The error wraps [ErrNoLayout] if its executable does not contain the layout,
+// [usdt.ErrProcessGone] if there is no process, and [guard.ErrNoAnswer] if the process or its files
+// do not answer within some seconds.
 func (l *Layouts) Open(ctx context.Context, pid int) (*Reader, error) {
 	p, err := l.search.Open(ctx, pid)
 	if err == nil {
@@ -46,7 +46,7 @@ func (l *Layouts) Open(ctx context.Context, pid int) (*Reader, error) {
 			}
 		}
 	}
-	if errors.Is(err, ErrNoLayout) { // which names them already
+	if errors.Is(err, ErrNoLayout) { // which has these names already
 		return nil, err
 	}
 	return nil, fmt.Errorf("names of processes: %w", err)
@@ -70,7 +70,7 @@ func (l *Layouts) open(ctx context.Context, p usdt.Process) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	mem, err := p.Memory()
+	mem, err := p.Memory(exe)
 	if err != nil {
 		return nil, err
 	}
@@ -99,17 +99,17 @@ func (r *Reader) Close() error { return r.closer.Close() }
 
 // Lookup returns the name of the process <0.number.serial>.
 //
-// The error wraps [ErrNoProcess] where there is none, also where it is exiting;
-// [ErrUnsettled] where it changed all the time, and then the name has what is known
-// nevertheless; [ErrStarting] where the VM has just been started; [ErrNoLayout] where
-// the VM is not as known; [usdt.ErrProcessGone] where it has ended.
+// The error wraps [ErrNoProcess] if the process does not exist or is exiting; [ErrUnsettled] if it
+// changed all the time, and then the name contains the known part; [ErrStarting] if the VM has just
+// started; [ErrNoLayout] if the VM's structures are not as expected; [usdt.ErrProcessGone] if the
+// VM has ended.
 func (r *Reader) Lookup(number, serial uint32) (Name, error) {
 	name, _, err := r.lookAgain(number, serial, sample{})
 	return name, err
 }
 
-// Atom returns the text, as Erlang writes it, of the atom that has an index in the VM's
-// table. The errors are those of [Reader.Lookup].
+// Atom returns the text, as Erlang writes it, of the atom with an index in the VM's table. The
+// errors are those of [Reader.Lookup].
 func (r *Reader) Atom(index uint64) (string, error) {
 	if err := r.check(); err != nil {
 		return "", err
@@ -121,8 +121,8 @@ func (r *Reader) Atom(index uint64) (string, error) {
 	return text, gone(err)
 }
 
-// lookAgain is Lookup of a process of which there is a sample that was believed. One
-// that is the same is enough. It returns the sample that is believed now.
+// lookAgain is Lookup of a process with an earlier accepted sample. If the new sample equals it,
+// one read is enough. lookAgain returns the sample that is accepted now.
 func (r *Reader) lookAgain(number, serial uint32, before sample) (Name, sample, error) {
 	if err := r.check(); err != nil {
 		return Name{}, sample{}, err
@@ -134,9 +134,9 @@ func (r *Reader) lookAgain(number, serial uint32, before sample) (Name, sample, 
 	return name, s, err
 }
 
-// check makes sure, once, that what is read makes sense: the first process of every
-// VM registers itself as init before it starts anything else. It then looks for the
-// key of initial calls, which proc_lib brings along soon after.
+// check makes sure, once, that data is read correctly: the first process of every VM registers
+// itself as init before it starts anything else. It then looks for the key of initial calls, an
+// atom that proc_lib creates soon after.
 func (r *Reader) check() error {
 	if !r.checked {
 		name, _, err := r.lookup(0, 0, sample{})
@@ -148,16 +148,20 @@ func (r *Reader) check() error {
 		case name.Registered != "init":
 			return fmt.Errorf("%w: the first process seems to be %q, not init", ErrNoLayout, name.Registered)
 		}
+		if r.layout.known {
+			if err := r.prove(name); err != nil {
+				return err
+			}
+		}
 		r.checked = true
 	}
 	return gone(r.initial.goOn(&r.atoms))
 }
 
-// tries is how often a process is read until it is twice the same.
+// tries is the maximum number of reads of a process until two agree.
 const tries = 8
 
-// lookup reads a process until it is the same as the last time, and returns its name
-// and how it is.
+// lookup reads a process until two successive reads agree, and returns its name and the sample.
 func (r *Reader) lookup(number, serial uint32, last sample) (Name, sample, error) {
 	if err := r.findTable(); err != nil {
 		return Name{}, sample{}, gone(err)
@@ -180,8 +184,8 @@ func (r *Reader) lookup(number, serial uint32, last sample) (Name, sample, error
 	return name, s, err
 }
 
-// settle reads a process until it is the same as the last time. Where only its initial
-// call is not, the sample has none, and there is an error too.
+// settle reads a process until two successive reads agree. If only its initial call differs, settle
+// returns a sample without it, and an error.
 func (r *Reader) settle(place uint32, id uint64, last sample) (sample, error) {
 	var (
 		settled sample
@@ -210,7 +214,7 @@ func (r *Reader) settle(place uint32, id uint64, last sample) (sample, error) {
 	return settled, fmt.Errorf("initial call: %w", ErrUnsettled)
 }
 
-// gone makes the end of the memory what it means.
+// gone turns the end of the memory into the error that it means.
 func gone(err error) error {
 	if errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: %w", usdt.ErrProcessGone, err)
@@ -218,7 +222,7 @@ func gone(err error) error {
 	return err
 }
 
-// name puts what was read of a process into words.
+// name returns the names in a sample as text.
 func (r *Reader) name(s sample) (Name, error) {
 	var (
 		name Name
@@ -253,8 +257,8 @@ func (r *Reader) function(f mfa) (string, error) {
 	return fmt.Sprintf("%s:%s/%d", module, function, f.arity), nil
 }
 
-// All returns all processes that can be named, in no order. It takes about as long as
-// a Lookup of each.
+// All returns all processes that have names, in no particular order. It takes about as long as a
+// Lookup of each.
 func (r *Reader) All() ([]Process, error) {
 	var all []Process
 	for from := uint32(0); ; {
@@ -269,12 +273,11 @@ func (r *Reader) All() ([]Process, error) {
 	}
 }
 
-// walkMost is how many places of the process table Walk looks at most.
+// walkMost is the maximum number of places of the process table that Walk reads.
 const walkMost = 512
 
-// Walk returns the processes that can be named in so many places of the process table,
-// from a place on, and the place to go on at; 0 at the end of the table. At most 512 places
-// are looked at.
+// Walk returns the processes with names in a number of places of the process table, and the place
+// to continue, or 0 at the end of the table. It reads at most 512 places.
 func (r *Reader) Walk(from uint32, places int) (all []Process, next uint32, err error) {
 	if err := r.check(); err != nil {
 		return nil, 0, err

@@ -8,11 +8,10 @@ import (
 	"github.com/beamscope/beamscope/dtrace"
 )
 
-// errTorn is the error for what cannot be so, but may have been changed while it was
-// read.
+// errTorn is the error for impossible data that may have changed while it was read.
 var errTorn = errors.New("torn")
 
-// A table is the process table: where processes are, by their identifiers.
+// A table is the process table: the places of processes, by their identifiers.
 type table struct {
 	slots               uint64 // address of the array of pointers
 	max                 uint32 // length of the array
@@ -21,10 +20,10 @@ type table struct {
 	terms               dtrace.Terms
 }
 
-// maxProcesses is the largest process table that the VM makes (ERTS_PTAB_MAX_SIZE).
+// maxProcesses is the size of the largest process table of a VM (ERTS_PTAB_MAX_SIZE).
 const maxProcesses = 1 << 27
 
-// findTable reads, once, where the process table is. It stays there from early in the
+// findTable reads the place of the process table, once. The table stays there from early in the
 // VM's start until its end.
 func (r *Reader) findTable() error {
 	if r.processes != (table{}) {
@@ -43,7 +42,7 @@ func (r *Reader) findTable() error {
 		inMask: v.u32(l.inMask), inShift: v.u32(l.inShift),
 		terms: dtrace.Terms{Form: r.layout.form},
 	}
-	// VMs whose identifiers have more bits say so here.
+	// VMs whose identifiers have more bits are recognized here.
 	invalid, size := v.u64(l.invalid), pidBits
 	if t.terms.Form == dtrace.TermsByPlace {
 		size = longPIDBits
@@ -65,15 +64,15 @@ func (r *Reader) findTable() error {
 	return nil
 }
 
-// regular reports whether the masks and shifts of the table follow from its length and from
-// how many places a cache line has: so a place has one identifier.
+// regular reports whether the masks and shifts of the table follow from its length and from the
+// number of places in a cache line. Then a place has one identifier.
 func (t table) regular() bool {
 	return t.max&(t.max-1) == 0 && t.lineShift < 32 && t.inShift < 32 &&
 		t.inMask == 1<<t.lineShift-1 && t.lineMask == 1<<t.inShift-1 && t.max == 1<<(t.lineShift+t.inShift)
 }
 
-// identifier returns the term of the process <0.number.serial>, and its place in the table,
-// which has it only where place is below max. ok is false where there is no such identifier.
+// identifier returns the term of the process <0.number.serial>, and its place in the table. The
+// table has the place only if it is below max. ok is false if there is no such identifier.
 func (t table) identifier(number, serial uint32) (id uint64, place uint32, ok bool) {
 	if t.terms.Form != dtrace.TermsByPlace {
 		data, ok := pidData(number, serial)
@@ -85,42 +84,41 @@ func (t table) identifier(number, serial uint32) (id uint64, place uint32, ok bo
 	return (data&^uint64(t.max-1)|uint64(place))<<4 | pidTag, place, number < 1<<longNumberBits
 }
 
-// pid returns what <0.number.serial> the term of a local process is.
+// pid returns <0.number.serial> for the term of a local process.
 func (t table) pid(id term) (number, serial uint32, ok bool) { return t.terms.PID(uint64(id)) }
 
-// place returns where in the table the process with this data is, if it is: places
-// next to each other are in different cache lines (erl_ptab.h, erts_ptab_data2pix).
+// place returns the place in the table where the process with this data would be. Successive places
+// are in different cache lines (erl_ptab.h, erts_ptab_data2pix).
 func (t table) place(data uint32) uint32 {
 	return data&t.lineMask<<t.lineShift + data>>t.inShift&t.inMask
 }
 
-// A sample is what was read of a process at about one time, in terms of the VM. Two
-// samples that are equal are believed.
+// A sample contains the data of a process from about one moment, as terms of the VM. If two samples
+// are equal, the data is accepted.
 type sample struct {
 	identity
 	call call
 }
 
-// An identity is what the VM has of a process beside its heap.
+// An identity contains the data of a process that is not on its heap.
 type identity struct {
 	address uint64 // of the process structure
 	spawned mfa
 	regProc uint64 // address of the registration, or 0
-	name    term   // it is registered under, or 0
+	name    term   // the registered name, or 0
 }
 
-// A call is what a process has noted as its initial call in its dictionary, which is
-// on its heap.
+// A call is the initial call that a process stored in its dictionary, which is on its heap.
 type call struct {
-	torn  bool // nothing can be said
+	torn  bool // unknown
 	found bool
 	mfa   mfa
 	entry term // of the dictionary
 	value term
 }
 
-// sample reads a process. The error is ErrNoProcess where it is not the one in its
-// place of the table, or does not run any more.
+// sample reads a process. The error is ErrNoProcess if another process has its place in the table,
+// or if it has ended.
 func (r *Reader) sample(place uint32, id uint64) (sample, error) {
 	address, err := r.mem.word(r.processes.slots + uint64(place)*wordSize)
 	if err != nil {
@@ -154,7 +152,7 @@ func (r *Reader) sample(place uint32, id uint64) (sample, error) {
 	return s, nil
 }
 
-// registered reads the name in a registration, which has to be that of the process.
+// registered reads the name in a registration, which must be of the process.
 func (r *Reader) registered(regProc, process uint64) (term, error) {
 	var data [maxStruct]byte
 	l := r.layout.regProc
@@ -169,18 +167,15 @@ func (r *Reader) registered(regProc, process uint64) (term, error) {
 	return name, nil
 }
 
-// collecting is the flag of a process whose garbage is being collected, and its heap
-// moved (erl_process.h, ERTS_PSFLG_GC).
-const collecting = 1 << 17
-
-// initialCall reads what a process has noted as its initial call.
+// initialCall reads the initial call that a process stored. The heap moves during garbage
+// collection.
 func (r *Reader) initialCall(process view) call {
 	l := r.layout.process
 	dict := process.u64(l.dict)
 	if dict == 0 || !r.initial.found() {
 		return call{}
 	}
-	if process.u32(l.state)&collecting != 0 {
+	if process.u32(l.state)&stateCollecting != 0 {
 		return call{torn: true}
 	}
 	c, err := r.noted(dict, r.heap(process))
@@ -221,10 +216,10 @@ func (r *Reader) noted(dict uint64, h heap) (call, error) {
 	return call{}, errTorn
 }
 
-// firstBuckets is for how many buckets there is room in the smallest dictionary.
+// firstBuckets is the number of buckets that the smallest dictionary has room for.
 const firstBuckets = 10
 
-// bucket reads the bucket of a dictionary that the key is in if it is there.
+// bucket reads the bucket of a dictionary that contains the key, if any does.
 func (r *Reader) bucket(dict uint64) (term, error) {
 	var data [maxStruct + firstBuckets*wordSize]byte
 	l := r.layout.dict
@@ -251,8 +246,8 @@ func (r *Reader) bucket(dict uint64) (term, error) {
 	return term(bucket), err
 }
 
-// call reads the value of the entry: {Module, Function, Arity}, which may be a constant
-// of a module and not on the heap, or something else that a program has put there.
+// call reads the value of the entry: {Module, Function, Arity}, which may be a constant of a module
+// and not on the heap, or another term that a program has stored.
 func (r *Reader) call(entry, value term) (call, error) {
 	c := call{entry: entry, value: value}
 	address, ok := value.boxed()
@@ -274,8 +269,8 @@ func (r *Reader) call(entry, value term) (call, error) {
 	return c, nil
 }
 
-// A heap is where the terms of a process are: the young ones and the old ones. Those
-// of its dictionary are nowhere else, but while they are moved.
+// A heap contains the terms of a process, young and old. The terms of its dictionary are always
+// there, except while they are moved.
 type heap struct{ young, youngEnd, old, oldEnd uint64 }
 
 func (r *Reader) heap(process view) heap {
@@ -283,7 +278,7 @@ func (r *Reader) heap(process view) heap {
 	return heap{process.u64(l.heap), process.u64(l.heapEnd), process.u64(l.old), process.u64(l.oldEnd)}
 }
 
-// has tells whether some words are on the heap.
+// has reports whether some words are on the heap.
 func (h heap) has(address uint64, words int) bool {
 	size := uint64(words) * wordSize
 	in := func(from, to uint64) bool {
@@ -305,7 +300,7 @@ func (r *Reader) cell(t term, h heap) (head, rest term, err error) {
 	return term(words[0]), term(words[1]), nil
 }
 
-// pair reads the elements of a tuple that has two.
+// pair reads the elements of a tuple of two.
 func (r *Reader) pair(t term, h heap) (first, second term, err error) {
 	var words [3]uint64
 	address, ok := t.boxed()

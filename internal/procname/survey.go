@@ -8,27 +8,27 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// Figures are what the VM's memory says of a process. They are those of one moment, and no
-// two of them need be of the same moment: the process goes on while they are read.
+// Figures are figures of a process from the VM's memory. They may be from slightly different
+// moments, because the process goes on while they are read.
 type Figures struct {
 	Number, Serial uint32 // as in <0.Number.Serial>
 
-	// Waiting is how many messages are in the process's queue: those that it has fetched and
-	// not taken out, and those that were sent and that it has not fetched. It is what
-	// process_info(Pid, message_queue_len) says, but that call has the process fetch
-	// first, so it waits for a process that does not run. Signals that are not messages, such
-	// as those of monitors and links, are in neither figure.
+	// Waiting is the number of messages in the process's queue: messages that it has fetched but
+	// not taken out, and sent messages that it has not fetched. process_info(Pid,
+	// message_queue_len) returns the same figure, but that call makes the process fetch first, so
+	// it blocks if the process does not run. Signals that are not messages, such as those of
+	// monitors and links, are in neither figure.
 	Waiting int64
 
-	// Unfetched is how many of them the process has not fetched.
+	// Unfetched is the number of these messages that the process has not fetched.
 	Unfetched int64
 
-	// Unhandled says that it is at work on what it has fetched: some of that is not in the
-	// inner part of its queue yet.
+	// Unhandled says that the process works on its last fetch: some of it is not in the inner part
+	// of its queue yet.
 	Unhandled bool
 
-	// UnfetchedSignals says that there are signals that are not messages among what it has
-	// not fetched.
+	// UnfetchedSignals says that there are signals other than messages that the process has not
+	// fetched.
 	UnfetchedSignals bool
 
 	// AtLeast says that more messages may wait than Waiting: the process has message_queue_data
@@ -40,20 +40,20 @@ type Figures struct {
 	// dictionaries and other structures. It is -1 while the process's garbage is collected.
 	Memory int64
 
-	// Reductions is how many reductions the process has used up, without those of the slice in
-	// which it is running.
+	// Reductions is the number of reductions that the process has used, without those of its
+	// running slice.
 	Reductions uint64
 
-	// Function is where the process was when it last stopped running, as
-	// module:function/arity: current_function of process_info, for a process that does not
-	// run. It is "" where that is not known.
+	// Function is the place of the process when it last stopped running, as module:function/arity.
+	// It equals current_function of process_info for a process that does not run. It is "" if
+	// unknown.
 	Function string
 }
 
 // PID returns the process identifier as its own node writes it.
 func (f Figures) PID() string { return Process{Number: f.Number, Serial: f.Serial}.PID() }
 
-// A survey is what a Reader needs to read figures, and remembers of the code.
+// A survey is the state of a Reader for figures, with its cache of the code.
 type survey struct {
 	code   code
 	first  [maxStruct]byte
@@ -64,22 +64,22 @@ type survey struct {
 }
 
 const (
-	// surveyMost is how many processes Survey reads at most.
+	// surveyMost is the maximum number of processes that Survey reads.
 	surveyMost = 512
 
-	// surveyPlaces is how many places of the process table Survey looks at most. Most places
-	// of most tables are empty: a call for each 512 places would take longer than to read the
-	// processes of a small system.
+	// surveyPlaces is the maximum number of places of the process table that Survey reads. Most
+	// places of most tables are empty: one call for each 512 places would take longer than reading
+	// the processes of a small system.
 	surveyPlaces = 8192
 )
 
-// Survey returns the figures of at most so many processes, up to 512, and the place to go on
-// at; 0 at the end of the table. It looks at 8192 places of the process table at most, from a
-// place on. A process whose figures make no sense, or that is not the same process when it is
-// read again, is left out.
+// Survey returns the figures of up to a number of processes, at most 512, and the place to
+// continue, or 0 at the end of the table. It begins at a place of the process table and reads at
+// most 8192 places. It leaves out processes with impossible figures, and places whose process
+// changes during the read.
 //
-// The errors are those of [Reader.Lookup]; [ErrNoLayout] also where the VM has names and
-// its figures are not known.
+// The errors are those of [Reader.Lookup], and [ErrNoLayout] also if only the places of the VM's
+// figures are unknown.
 func (r *Reader) Survey(from uint32, processes int) (all []Figures, next uint32, err error) {
 	if err := r.check(); err != nil {
 		return nil, 0, err
@@ -105,8 +105,8 @@ func (r *Reader) Survey(from uint32, processes int) (all []Figures, next uint32,
 	return all, next, err
 }
 
-// occupied returns how many places are empty before the first process, and how many places
-// there are before the one that would be a process too many.
+// occupied returns the number of empty places before the first process, and the number of places up
+// to the limit of processes.
 func occupied(addresses []uint64, most int) (empty, n int) {
 	empty = len(addresses)
 	for i, address := range addresses {
@@ -121,8 +121,7 @@ func occupied(addresses []uint64, most int) (empty, n int) {
 	return empty, len(addresses)
 }
 
-// figuresIn returns the figures of the processes at addresses, which are those in the places
-// from one on.
+// figuresIn returns the figures of the processes at addresses, which are in successive places.
 func (r *Reader) figuresIn(before []uint64, from uint32) ([]Figures, error) {
 	if err := r.survey.code.refresh(); err != nil {
 		return nil, gone(err)
@@ -148,7 +147,7 @@ func (r *Reader) figuresIn(before []uint64, from uint32) ([]Figures, error) {
 	return r.stayed(all, addresses, after, from), nil
 }
 
-// slots reads some places of the process table into all: the addresses of processes.
+// slots reads the addresses of processes in some places of the process table into all.
 func (r *Reader) slots(all *[surveyPlaces]uint64, from, n uint32) ([]uint64, error) {
 	part := view(r.survey.slots[:n*wordSize])
 	if err := r.mem.read(r.processes.slots+uint64(from)*wordSize, part); err != nil {
@@ -160,8 +159,8 @@ func (r *Reader) slots(all *[surveyPlaces]uint64, from, n uint32) ([]uint64, err
 	return all[:n], nil
 }
 
-// stayed returns those of the figures whose process is still in its own place, without their
-// functions where the code was changed meanwhile.
+// stayed returns the figures of the processes that are still in their places. It removes the
+// functions if the code changed meanwhile.
 func (r *Reader) stayed(all []Figures, addresses, after []uint64, from uint32) []Figures {
 	sameCode := r.survey.code.same()
 	kept := all[:0]
@@ -179,7 +178,7 @@ func (r *Reader) stayed(all []Figures, addresses, after []uint64, from uint32) [
 }
 
 const (
-	// maxQueue and maxWords bound what can be so of a queue and of a heap.
+	// maxQueue and maxWords are the largest plausible sizes of a queue and of a heap.
 	maxQueue = 1 << 40
 	maxWords = 1 << 40
 )
@@ -217,8 +216,8 @@ func (r *Reader) figures(address uint64) (Figures, error) {
 	return f, nil
 }
 
-// queue sets what is known of the queue. A message that is fetched between two readings is
-// in both parts, or in none: so both parts are of one reading.
+// queue sets the figures of the queue. If a message is fetched between two reads, it is in both
+// parts or in none. So both parts come from one read.
 func (f *Figures) queue(l figureLayout, first, second view) error {
 	for _, v := range []view{first, second} {
 		inner, outer := int64(v.u64(l.inner)), int64(v.u64(l.outer))
@@ -233,17 +232,17 @@ func (f *Figures) queue(l figureLayout, first, second view) error {
 	return nil
 }
 
-// signalsMost is how many signals of a process Survey follows.
+// signalsMost is the maximum number of signals of a process that Survey follows.
 const signalsMost = 256
 
-// messagesBeforeSignals returns how many messages are before the signals of the outer part
-// of a process's queue, and whether these are all such signals.
+// messagesBeforeSignals returns the number of messages before the signals in the outer part of a
+// process's queue, and whether it counted all signals.
 func (r *Reader) messagesBeforeSignals(process view) (n int64, all bool) {
 	l := r.layout.figures.parted
 	if !l.known {
 		return 0, true
 	}
-	at := process.u64(r.layout.figures.outerSignal) // of the pointer to the signal
+	at := process.u64(r.layout.figures.outerSignal) // address of the pointer to the signal
 	for range signalsMost {
 		if at == 0 {
 			return n, true
@@ -266,9 +265,9 @@ func (r *Reader) messagesBeforeSignals(process view) (n int64, all bool) {
 	return n, at == 0
 }
 
-// addParts adds what was counted before signals between two readings. In the outer part
-// nothing is taken away unless the process fetches all of it: what was followed is right where
-// the part begins as it did.
+// addParts adds the messages that were counted before signals between two reads. The process takes
+// nothing from the outer part unless it fetches all of it. So the count is right if the part still
+// begins with the same signal.
 func (f *Figures) addParts(l figureLayout, between int64, all bool, first, second view) {
 	p := l.parted
 	if second.u64(p.outerFirst) != first.u64(p.outerFirst) || second.u64(l.outerSignal) != first.u64(l.outerSignal) {
@@ -284,7 +283,7 @@ func (f *Figures) addParts(l figureLayout, between int64, all bool, first, secon
 	f.AtLeast = f.AtLeast || !all || second.u64(p.middleSignal) != 0
 }
 
-// memoryOf returns the size of the heaps in bytes, -1 where they are being changed.
+// memoryOf returns the size of the heaps in bytes, or -1 while they change.
 func (r *Reader) memoryOf(first, second view) int64 {
 	before, now := r.heapBytes(first), r.heapBytes(second)
 	if before < 0 || now < 0 {
@@ -298,7 +297,7 @@ func (r *Reader) heapBytes(v view) int64 {
 	h := r.heap(v)
 	words, fragments := v.u64(f.heapWords), v.u64(f.fragments)
 	switch {
-	case v.u32(l.state)&collecting != 0, v.u64(f.abandoned) != 0:
+	case v.u32(l.state)&stateCollecting != 0, v.u64(f.abandoned) != 0:
 		return -1
 	case words > maxWords || fragments > maxWords || h.youngEnd-h.young != words*wordSize:
 		return -1
@@ -308,7 +307,7 @@ func (r *Reader) heapBytes(v view) int64 {
 	return int64((words+fragments)*wordSize + h.oldEnd - h.old)
 }
 
-// currently returns the function that a process was in, "" where that is not known.
+// currently returns the function that a process was in, or "" if it is unknown.
 func (r *Reader) currently(first, second view) string {
 	f := r.layout.figures
 	if r.survey.code.missing != nil {
@@ -329,11 +328,11 @@ func (r *Reader) currently(first, second view) string {
 	return text
 }
 
-// A code finds functions by addresses in the VM's loaded code, and remembers them.
+// A code finds and caches functions by addresses in the VM's loaded code.
 type code struct {
 	mem     memory
 	layout  codeLayout
-	missing error // why it cannot
+	missing error // why it cannot find functions
 	bias    uint64
 
 	state   codeState
@@ -356,7 +355,7 @@ const (
 
 var errCode = errors.New("not in the loaded code")
 
-// refresh reads which modules are loaded, unless nothing has changed.
+// refresh reads the list of loaded modules if it has changed.
 func (c *code) refresh() error {
 	if c.missing != nil {
 		return nil
@@ -372,7 +371,7 @@ func (c *code) refresh() error {
 	data := make(view, state.count*2*wordSize)
 	if len(data) > 0 {
 		if err := c.mem.read(state.modules, data); err != nil {
-			return nil // it may have been changed since: no function is known now
+			return nil // it may have changed since: no function is known now
 		}
 	}
 	modules := make([]uint64, 2*state.count)
@@ -385,7 +384,7 @@ func (c *code) refresh() error {
 	return nil
 }
 
-// same reports whether the code is as it was when it was read.
+// same reports whether the code is unchanged since it was read.
 func (c *code) same() bool {
 	if c.missing != nil {
 		return false
@@ -394,7 +393,7 @@ func (c *code) same() bool {
 	return err == nil && state == c.state
 }
 
-// read reads the state of the code; the zero one where it cannot be so.
+// read reads the state of the code. It returns the zero state if the data is impossible.
 func (c *code) read() (codeState, error) {
 	var index [4]byte
 	if err := c.mem.read(c.layout.active+c.bias, index[:]); err != nil {
@@ -416,8 +415,8 @@ func (c *code) read() (codeState, error) {
 	return s, nil
 }
 
-// function returns the function of a process: that which it notes at an address, or the one
-// whose code has another address where it notes none.
+// function returns the function of a process: the one stored at an address, or else the one whose
+// code contains another address.
 func (c *code) function(noted, at uint64) (mfa, error) {
 	key := [2]uint64{noted, 0}
 	if noted == 0 {
@@ -458,7 +457,7 @@ func (c *code) named(address uint64) (mfa, error) {
 	return f, nil
 }
 
-// around returns the function whose code has an address.
+// around returns the function whose code contains an address.
 func (c *code) around(at uint64) (mfa, error) {
 	i, found := slices.BinarySearch(c.modules, at)
 	if !found {
@@ -482,8 +481,8 @@ func (c *code) around(at uint64) (mfa, error) {
 	return c.named(info + c.layout.infoModule)
 }
 
-// search returns the last of n functions that begins at an address or before it. The array
-// has one more, which is the end of the last one.
+// search returns the last of n functions that begins at an address or before it. The array has one
+// more element, the end of the last function.
 func (c *code) search(array, n, at uint64) (uint64, error) {
 	low, high := uint64(0), n
 	for high-low > 1 {

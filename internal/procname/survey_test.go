@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Places of the figures in the fake layout, behind those that names need.
+// Places of the figures in the fake layout, after those for names.
 const (
 	fakeInner = 208 + 8*iota
 	fakeMiddle
@@ -22,7 +22,7 @@ const (
 	fakeFiguresSize
 )
 
-// surveyFake returns a reader of the memory that knows where figures are.
+// surveyFake returns a reader of the memory with the places of figures.
 func (s subject) surveyFake(t *testing.T) *Reader {
 	t.Helper()
 	l := fakeLayout
@@ -78,8 +78,8 @@ func TestSurvey(t *testing.T) {
 	}
 }
 
-// However few processes a call may read, all calls together read each process once, and none
-// of them stops at an empty place.
+// Whatever limit of processes a call has, all calls together read each process once, and none stops
+// at an empty place.
 func TestSurveyInParts(t *testing.T) {
 	_, r := busySubject(t)
 	whole, _, err := r.Survey(0, surveyMost)
@@ -105,7 +105,7 @@ func TestSurveyInParts(t *testing.T) {
 	}
 }
 
-// What makes no sense is left out, or said not to be known.
+// Impossible data is left out or marked as unknown.
 func TestSurveyImplausible(t *testing.T) {
 	for name, test := range map[string]struct {
 		at, value uint64
@@ -128,14 +128,14 @@ func TestSurveyImplausible(t *testing.T) {
 	}
 }
 
-// A process that ends while it is read, or makes room for another one, is left out; what
-// changes between two readings is never mixed into a figure that was not there.
+// A process that ends or is replaced while it is read is left out. A change between two reads never
+// produces a figure that the process never had.
 func TestSurveyWhileItChanges(t *testing.T) {
 	for at := 1; at < 40; at++ {
 		s, r := busySubject(t)
 		s.before = func(read int) {
 			if read == at {
-				s.spawnAt(s.process, 23, 2, s.mfa("next", "run", 0)) // of the same place
+				s.spawnAt(s.process, 23, 2, s.mfa("next", "run", 0)) // in the same place
 				s.set(s.process+fakeInner, 1)
 				s.set(s.process+fakeOuter, 0)
 			}
@@ -152,7 +152,7 @@ func TestSurveyWhileItChanges(t *testing.T) {
 	}
 }
 
-// Where the layout has no figures there is an error that says so, and there are names.
+// If the layout has no figures, Survey returns an error, and names are still available.
 func TestSurveyUnknown(t *testing.T) {
 	s := newSubject()
 	r := s.reader(t)
@@ -165,7 +165,7 @@ func TestSurveyUnknown(t *testing.T) {
 	}
 }
 
-// Functions are found by addresses in their code, and by no others.
+// Functions are found by the addresses in their code, and by no other addresses.
 func TestFunctionOfCode(t *testing.T) {
 	s := newSubject()
 	header, ranges, active := s.room(8*wordSize), s.room(64), s.room(wordSize)
@@ -204,7 +204,7 @@ func TestFunctionOfCode(t *testing.T) {
 		{0, header, mfa{}},
 		{1 << 50, 0, mfa{}},
 	} {
-		for range 2 { // it is remembered
+		for range 2 { // it is cached
 			got, err := c.function(test.noted, test.at)
 			if got != test.want || (err != nil) != (test.want == mfa{}) {
 				t.Errorf("%#x, %#x: %v, error %v", test.noted, test.at, got, err)
@@ -232,9 +232,9 @@ const (
 	fakeSignalSize  = 24
 )
 
-// partedSubject is a subject whose process has 10 messages in the inner part of its queue, 20
-// in the middle one, and in the outer one 3 and 4 before two signals and 5 behind them. It
-// returns the second signal, too.
+// partedSubject is a subject whose process has 10 messages in the inner part of its queue and 20 in
+// the middle part. In the outer part, 3 and 4 messages come before two signals, and 5 after them.
+// partedSubject also returns the second signal.
 func partedSubject(t *testing.T) (s subject, r *Reader, signal uint64) {
 	s = newSubject()
 	s.process = s.room(fakePartsSize)
@@ -261,8 +261,8 @@ func partedSubject(t *testing.T) (s subject, r *Reader, signal uint64) {
 	return s, r, signal
 }
 
-// Messages between signals are counted, unless there are too many signals or they make no
-// sense: then more wait than it says.
+// Messages between signals are counted, unless there are too many signals or they are invalid: then
+// the figure is marked as a lower bound.
 func TestSurveyParted(t *testing.T) {
 	for name, test := range map[string]struct {
 		change             func(s subject, signal uint64)
@@ -285,8 +285,8 @@ func TestSurveyParted(t *testing.T) {
 	}
 }
 
-// Where the process fetches its messages while they are counted, the figure is right or a
-// lower bound that says so.
+// If the process fetches its messages while they are counted, the figure is right or marked as a
+// lower bound.
 func TestSurveyPartedWhileItFetches(t *testing.T) {
 	bounds := 0
 	for at := 1; at < 40; at++ {

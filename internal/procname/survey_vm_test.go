@@ -11,17 +11,19 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// onEachTable runs a test on VMs of each release, and of those since OTP 26 also with a
-// larger process table: the term of a process depends on its size.
+// onEachTable runs a test on VMs of each release, and since OTP 26 also with a larger process
+// table, because the term of a process depends on the table's size. It also runs the test on the
+// distribution's VMs.
 func onEachTable(t *testing.T, test func(*testing.T, *erlang.VM)) {
 	vmtest.OnEach(t, func(t *testing.T, otp erlang.OTP) {
-		t.Run("small table", func(t *testing.T) { test(t, vmtest.StartOn(t, otp, erlang.Options{})) })
+		t.Run("small table", func(t *testing.T) { test(t, vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Probes})) })
 		if vm.ReleaseOf(otp.Emulator()) > 25 {
 			t.Run("large table", func(t *testing.T) {
-				test(t, vmtest.StartOn(t, otp, erlang.Options{Args: []string{"+P", "5000000"}}))
+				test(t, vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Probes, Args: []string{"+P", "5000000"}}))
 			})
 		}
 	})
+	onStock(t, test)
 }
 
 // surveyed returns the figures of all processes by pid.
@@ -42,7 +44,7 @@ func surveyed(t testing.TB, r *Reader) map[string]Figures {
 	}
 }
 
-// told is what process_info says of processes.
+// told contains process_info of processes.
 const told = `
 	MFA = fun({M, F, A}) -> io_lib:format("~tw:~tw/~w", [M, F, A]) end,
 	[begin
@@ -50,7 +52,7 @@ const told = `
 		[pid_to_list(P), integer_to_list(Heap * 8), integer_to_list(Reds), MFA(Current), integer_to_list(Len)]
 	end || P <- %s]`
 
-// numberOf returns a number that process_info told.
+// numberOf returns a number from process_info.
 func numberOf(t testing.TB, text string) int64 {
 	t.Helper()
 	n, err := strconv.ParseInt(text, 10, 64)
@@ -60,9 +62,8 @@ func numberOf(t testing.TB, text string) int64 {
 	return n
 }
 
-// The figures of processes are those that process_info says. Each process_info has the
-// process handle a request, which costs it reductions: so the figures are between those
-// before and those after.
+// The figures of processes agree with process_info. Each call of process_info makes the process
+// handle a request, which costs reductions. So the figures are between the values before and after.
 func TestSurveyAgrees(t *testing.T) { onEachTable(t, surveyAgrees) }
 
 func surveyAgrees(t *testing.T, vm *erlang.VM) {
@@ -80,7 +81,7 @@ func surveyAgrees(t *testing.T, vm *erlang.VM) {
 		register(off, Off)`)
 	processes := `[whereis(list_to_atom("idle" ++ integer_to_list(N))) || N <- lists:seq(1, 20)] ++ [whereis(N) || N <- [off, init, logger, code_server]]`
 	ask := func() [][]string { return written(t, vm, fmt.Sprintf(told, processes)) }
-	ask() // they have fetched their messages then
+	ask() // then they have fetched their messages
 	before := ask()
 	got := surveyed(t, r)
 	after := ask()
@@ -99,7 +100,7 @@ func surveyAgrees(t *testing.T, vm *erlang.VM) {
 		if f.Reductions < uint64(numberOf(t, line[2])) || f.Reductions > uint64(numberOf(t, after[i][2])) {
 			t.Errorf("%s: %d reductions, VM: %s to %s", line[0], f.Reductions, line[2], after[i][2])
 		}
-		// What the VM says has the messages that are not on the heap yet.
+		// The VM's figure includes the messages that are not on the heap yet.
 		if least, most := numberOf(t, line[1]), numberOf(t, after[i][1]); f.Memory != least && f.Memory != most && (f.Waiting == 0 || f.Memory > most || f.Memory <= 0) {
 			t.Errorf("%s: %d bytes, VM: %s, then %s", line[0], f.Memory, line[1], after[i][1])
 		}
@@ -109,7 +110,7 @@ func surveyAgrees(t *testing.T, vm *erlang.VM) {
 	}
 }
 
-// The messages of a process that does not run are known, though it fetches none. Signals
+// The messages of a process that does not run are counted, although it does not fetch them. Signals
 // that are not messages are not counted.
 func TestSurveySuspended(t *testing.T) { onEachTable(t, surveySuspended) }
 

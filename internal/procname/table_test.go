@@ -20,8 +20,8 @@ func tableByPlace(t *rapid.T) table {
 	}
 }
 
-// A process has one identifier, which leads back to it, and processes with numbers next to
-// each other have places of their own.
+// A process has one identifier, which maps back to it, and processes with successive numbers have
+// different places.
 func TestIdentifiers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table := tableByPlace(t)
@@ -54,7 +54,7 @@ func TestIdentifiers(t *testing.T) {
 	})
 }
 
-// A table of another order is not believed.
+// A table of another order is refused.
 func TestIrregularTables(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table := tableByPlace(t)

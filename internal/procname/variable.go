@@ -6,26 +6,27 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/internal/debuginfo"
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// A Message says where an event has the address of its message.
+// A Message is the place of the message's address at an event.
 type Message struct {
 	Arg      usdt.Arg
-	Indirect bool // Arg is the address of a word, which has that of the message
+	Indirect bool // Arg is the address of a word that contains the address of the message
 }
 
-// messageVariables are, by probe, the variables of the VM's functions that point to the
-// message of an event: struct erl_mesg of erl_message.h, in OTP 25 to 29. The VM unlinks a
-// message only behind message__receive, so no two that wait at a time have one address.
+// messageVariables has, by probe, the variables of the VM's functions that point to the message of
+// an event: struct erl_mesg of erl_message.h, in OTP 25 to 29. The VM unlinks a message only after
+// message__receive, so two messages that wait at the same time have different addresses.
 func messageVariables() map[string]string {
 	return map[string]string{"message__queued": "msg", receiveProbe: "msgp"}
 }
 
-// receiveProbe is fired before the VM unlinks a message that a process has taken. Until
-// then sig_qs.save of the process points to the word that points to this message, also
-// where the compiler no longer keeps it in a register.
+// receiveProbe fires before the VM unlinks a message that a process has taken. Until then,
+// sig_qs.save of the process points to the word that points to this message, even if the compiler
+// no longer keeps the pointer in a register.
 const (
 	receiveProbe  = "message__receive"
 	processStruct = "process"
@@ -33,9 +34,9 @@ const (
 	savePath      = "sig_qs.save"
 )
 
-// findMessages returns where the address of the message is at the sites of probes, by their
-// addresses. The debugging information of the executable may be in another file. All sites
-// have one, or there is an error.
+// findMessages returns the places of the message's address at the sites of probes, by the addresses
+// of the sites. The debugging information of the executable may be in another file. If a site has
+// no place, findMessages returns an error.
 func findMessages(ctx context.Context, f, debug *usdt.File) (at map[uint64]Message, err error) {
 	probes, err := f.Probes("erlang")
 	if err != nil {
@@ -53,12 +54,12 @@ func findMessages(ctx context.Context, f, debug *usdt.File) (at map[uint64]Messa
 			continue
 		}
 		for _, site := range p.Sites {
-			m, err := messageAt(data, f.Machine(), site.Address, name)
+			m, err := messageAt(data, f, site.Address, name)
 			if errors.Is(err, debuginfo.ErrVariable) && p.Name == receiveProbe {
-				m, err = savedMessageAt(data, f.Machine(), site.Address)
+				m, err = savedMessageAt(data, f, site.Address)
 			}
 			if err != nil {
-				return nil, fmt.Errorf("%s at %#x: %w", name, site.Address, err)
+				return nil, fmt.Errorf("variable %s of %s at %#x: %w", name, dtrace.Hyphened(p.Name), site.Address, err)
 			}
 			at[site.Address] = m
 		}
@@ -66,23 +67,23 @@ func findMessages(ctx context.Context, f, debug *usdt.File) (at map[uint64]Messa
 	return at, nil
 }
 
-// messageAt returns the register that a variable is in at an address, as the argument of a
-// probe.
-func messageAt(data *debuginfo.Data, machine elf.Machine, pc uint64, name string) (Message, error) {
-	register, err := variableAt(data, machine, pc, name)
+// messageAt returns the place of a variable at an address, as the argument of a probe.
+func messageAt(data *debuginfo.Data, f *usdt.File, pc uint64, name string) (Message, error) {
+	place, err := data.Variable(f, pc, name)
 	if err != nil {
 		return Message{}, err
 	}
-	args, err := usdt.ParseArgs(machine, "8@"+register)
-	if err != nil {
-		return Message{}, err
-	}
-	return Message{Arg: args[0]}, nil
+	arg, err := placeArg(f.Machine(), place)
+	return Message{Arg: arg}, err
 }
 
-// savedMessageAt returns where the process at an address says which message it takes.
-func savedMessageAt(data *debuginfo.Data, machine elf.Machine, pc uint64) (Message, error) {
-	register, err := variableAt(data, machine, pc, processVar)
+// savedMessageAt returns the place where a process points to the message that it takes, at an
+// address of the code.
+func savedMessageAt(data *debuginfo.Data, f *usdt.File, pc uint64) (Message, error) {
+	place, err := data.Variable(f, pc, processVar)
+	if err == nil && place.Memory {
+		err = fmt.Errorf("%w: it is in no register", debuginfo.ErrVariable)
+	}
 	if err != nil {
 		return Message{}, err
 	}
@@ -97,42 +98,20 @@ func savedMessageAt(data *debuginfo.Data, machine elf.Machine, pc uint64) (Messa
 	if err != nil {
 		return Message{}, err
 	}
-	form := "8@%[1]d(%[2]s)"
-	if machine == elf.EM_AARCH64 {
-		form = "8@[%[2]s, %[1]d]"
-	}
-	args, err := usdt.ParseArgs(machine, fmt.Sprintf(form, offset, register))
-	if err != nil {
-		return Message{}, err
-	}
-	return Message{Arg: args[0], Indirect: true}, nil
+	place.Memory, place.Offset = true, int64(offset)
+	arg, err := placeArg(f.Machine(), place)
+	return Message{Arg: arg, Indirect: true}, err
 }
 
-// variableAt returns the name of the register that a variable is in at an address.
-func variableAt(data *debuginfo.Data, machine elf.Machine, pc uint64, name string) (string, error) {
-	n, err := data.Register(pc, name)
+// placeArg returns the place of a variable of eight bytes as the argument of a probe.
+func placeArg(machine elf.Machine, p debuginfo.Place) (usdt.Arg, error) {
+	spec, err := p.Spec(machine)
 	if err != nil {
-		return "", err
+		return usdt.Arg{}, err
 	}
-	register, ok := registerName(machine, n)
-	if !ok {
-		return "", fmt.Errorf("%w: register %d", debuginfo.ErrVariable, n)
+	args, err := usdt.ParseArgs(machine, spec)
+	if err != nil {
+		return usdt.Arg{}, err
 	}
-	return register, nil
-}
-
-// registerName returns the name of a register by the number that DWARF gives it: System V
-// ABI for AMD64, figure 3.36; DWARF for the Arm 64-bit Architecture.
-func registerName(machine elf.Machine, n uint8) (string, bool) {
-	amd64 := []string{
-		"%rax", "%rdx", "%rcx", "%rbx", "%rsi", "%rdi", "%rbp", "%rsp",
-		"%r8", "%r9", "%r10", "%r11", "%r12", "%r13", "%r14", "%r15",
-	}
-	switch {
-	case machine == elf.EM_X86_64 && int(n) < len(amd64):
-		return amd64[n], true
-	case machine == elf.EM_AARCH64 && n <= 30:
-		return fmt.Sprintf("x%d", n), true
-	}
-	return "", false
+	return args[0], nil
 }

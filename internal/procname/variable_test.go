@@ -26,10 +26,10 @@ func messagesIn(t testing.TB, path string) (map[uint64]Message, *usdt.File, erro
 	return at, f, err
 }
 
-// Variables are found where the compiler put them by its own account: the fixture's probes
-// have them for an argument.
+// Variables are found where the compiler put them: the fixture's probes have the variables as
+// arguments.
 func TestFindMessages(t *testing.T) {
-	for _, name := range []string{"variables5.so", "variables4.so"} {
+	for _, name := range []string{"variables5.so", "variables4.so", "variables-spilled.so", "variables-framed.so"} {
 		got, f, err := messagesIn(t, filepath.Join("testdata", name))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -51,7 +51,7 @@ func TestFindMessages(t *testing.T) {
 	}
 }
 
-// Where a variable is in no register, or nothing tells, there is an error.
+// A variable without a place, or without debugging information, is an error.
 func TestFindMessagesRefused(t *testing.T) {
 	for name, want := range map[string]error{
 		"variables-gone.so":     debuginfo.ErrVariable,
@@ -63,7 +63,7 @@ func TestFindMessagesRefused(t *testing.T) {
 	}
 }
 
-// Layouts remember what they found, and say of which executable nothing is known.
+// Layouts cache their results, and name the executable in errors.
 func TestMessagesOfExecutable(t *testing.T) {
 	var layouts Layouts
 	self, err := usdt.OpenProcess(os.Getpid())
@@ -86,34 +86,38 @@ func TestMessagesOfExecutable(t *testing.T) {
 	if diff := cmp.Diff(first, again, cmpopts.EquateEmpty()); err != nil || diff != "" || len(layouts.known) != 1 {
 		t.Errorf("again: %s, error %v, %d known", diff, err, len(layouts.known))
 	}
-	if _, err := of("variables-stripped.so"); !errors.Is(err, ErrNoLayout) {
+	if _, err := of("variables-stripped.so"); !errors.Is(err, ErrNoMessages) || errors.Is(err, ErrNoLayout) {
 		t.Errorf("stripped: error %v", err)
 	}
 }
 
-// Damaged debugging information has an error, or a register; it does not hang and does not
-// panic.
+// Damaged debugging information and damaged frames cause an error or a place; nothing hangs or
+// panics.
 func TestFindMessagesDamaged(t *testing.T) {
-	data, err := os.ReadFile("testdata/variables5.so")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := usdt.Open("testdata/variables5.so")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	rapid.Check(t, func(t *rapid.T) {
-		damaged := append([]byte(nil), data...)
-		for range rapid.IntRange(1, 20).Draw(t, "bytes") {
-			damaged[rapid.IntRange(0, len(data)-1).Draw(t, "at")] = rapid.Byte().Draw(t, "byte")
-		}
-		debug, err := usdt.NewFile(bytes.NewReader(damaged))
+	for _, name := range []string{"variables5.so", "variables-framed.so"} {
+		data, err := os.ReadFile(filepath.Join("testdata", name))
 		if err != nil {
-			return
+			t.Fatal(err)
 		}
-		if at, err := findMessages(t.Context(), f, debug); err == nil && len(at) != 2 {
-			t.Errorf("%v, and no error", at)
+		f, err := usdt.NewFile(bytes.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
+		rapid.Check(t, func(t *rapid.T) {
+			damaged := append([]byte(nil), data...)
+			for range rapid.IntRange(1, 20).Draw(t, "bytes") {
+				damaged[rapid.IntRange(0, len(data)-1).Draw(t, "at")] = rapid.Byte().Draw(t, "byte")
+			}
+			other, err := usdt.NewFile(bytes.NewReader(damaged))
+			if err != nil {
+				return
+			}
+			if at, err := findMessages(t.Context(), f, other); err == nil && len(at) != 2 {
+				t.Errorf("%v, and no error", at)
+			}
+			if at, err := findMessages(t.Context(), other, f); err != nil && len(at) > 0 {
+				t.Errorf("%v, and error %v", at, err)
+			}
+		})
+	}
 }

@@ -33,8 +33,7 @@ func open(t testing.TB, vm *erlang.VM) *Reader {
 	return r
 }
 
-// written evaluates an expression whose value is a list of lists of texts, and returns
-// these.
+// written evaluates an expression and returns its value, a list of lists of texts.
 func written(t testing.TB, vm *erlang.VM, expression string) [][]string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "written")
@@ -51,7 +50,7 @@ func written(t testing.TB, vm *erlang.VM, expression string) [][]string {
 	return all
 }
 
-// truth is what the VM itself says of a list of processes.
+// truth contains the VM's own data about a list of processes.
 const truth = `
 	MFA = fun({M, F, A}) -> io_lib:format("~tw:~tw/~w", [M, F, A]) end,
 	Name = fun(P) -> case process_info(P, registered_name) of
@@ -62,7 +61,7 @@ const truth = `
 	Spawned = fun(P) -> {_, C} = process_info(P, initial_call), MFA(C) end,
 	[[pid_to_list(P), Name(P), Initial(P), Spawned(P)] || P <- %s]`
 
-// ask returns what the VM itself says of the processes in an Erlang list.
+// ask returns the VM's own data about the processes in an Erlang list.
 func ask(t testing.TB, vm *erlang.VM, processes string) map[string]Name {
 	t.Helper()
 	all := make(map[string]Name)
@@ -95,8 +94,8 @@ func numbers(t testing.TB, pid string) (number, serial uint32) {
 	return number, serial
 }
 
-// settled looks a process up until it does not change: garbage collection takes long
-// when the VM does not get a processor.
+// settled repeats a lookup until the process does not change: garbage collection takes long if the
+// VM gets no processor.
 func settled(t testing.TB, r *Reader, pid string) (Name, error) {
 	t.Helper()
 	for {
@@ -107,10 +106,14 @@ func settled(t testing.TB, r *Reader, pid string) (Name, error) {
 	}
 }
 
-// All processes of a VM have the names that the VM itself tells: those of the runtime
-// system, which are spawned in C, those of the kernel, and some of every kind.
+// All processes of a VM have the names that the VM itself returns: those of the runtime system,
+// which are spawned in C, those of the kernel, and some of every kind.
 func TestNamesAreTheVMs(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	t.Run("with probes", func(t *testing.T) { namesAreTheVMs(t, vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})) })
+	onStock(t, namesAreTheVMs)
+}
+
+func namesAreTheVMs(t *testing.T, vm *erlang.VM) {
 	vmtest.Eval(t, vm, `
 		Wait = fun() -> receive stop -> ok end end,
 		spawn(Wait),
@@ -132,7 +135,7 @@ func TestNamesAreTheVMs(t *testing.T) {
 	for pid, among := range names(t, r) {
 		name, err := settled(t, r, pid)
 		if errors.Is(err, ErrNoProcess) {
-			continue // the one that asked was exiting
+			continue // the process that asked was exiting
 		}
 		if err != nil || among != name && among.Initial != "" {
 			t.Errorf("%s: %v, error %v; among all %v", pid, name, err, among)
@@ -164,9 +167,9 @@ func TestNamesAreTheVMs(t *testing.T) {
 	}
 }
 
-// Atoms are written as Erlang writes them, whatever is in them.
+// Atoms with any characters are written as Erlang writes them.
 func TestAtoms(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	vmtest.Eval(t, vm, `
 		Words = ["", "end", "maybe", "else", "Elixir.Shop", "gen_server", "'", "\\", "a'b", "it is",
 			[$a | lists:duplicate(254, 16#20ac)], lists:duplicate(255, 16#1f600), [16#fffd], [16#10ffff]],
@@ -185,9 +188,9 @@ func TestAtoms(t *testing.T) {
 	}
 }
 
-// What is not a process has no name, and a name that is given up is not told.
+// An identifier without a process has no name, and a name that was unregistered is not returned.
 func TestGone(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	r := open(t, vm)
 	pid := strings.Trim(vmtest.Eval(t, vm, `
 		P = spawn(timer, sleep, [infinity]), register(short, P), pid_to_list(P)`), `"`)
@@ -221,10 +224,9 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// storm lets processes come and go, register and unregister, collect garbage, and
-// change their dictionaries, as fast as they can. Their names tell what they are:
-// those of one kind are spawned by proc_lib, those of the other are not, and what they
-// are registered as and note as their initial call contains their pid.
+// storm lets processes come and go, register and unregister, collect garbage, and change their
+// dictionaries, as fast as they can. Their names show their kind: one kind is spawned by proc_lib
+// and the other is not. Their registered names and initial calls contain their pids.
 const storm = `
 	Words = fun(Kind) -> P = pid_to_list(self()),
 		{list_to_atom(Kind ++ P), list_to_atom(Kind ++ "x" ++ P)} end,
@@ -253,8 +255,13 @@ const storm = `
 
 // During a storm there are names, and never a wrong one.
 func TestStorm(t *testing.T) {
-	const enough = 2000 // names of each kind, to be seen
-	vm := vmtest.Start(t, erlang.Options{Args: []string{"+t", "5000000"}})
+	options := erlang.Options{Args: []string{"+t", "5000000"}}
+	t.Run("with probes", func(t *testing.T) { namesInStorm(t, vmtest.Start(t, options)) })
+	t.Run("stock", func(t *testing.T) { namesInStorm(t, vmtest.StartOn(t, vmtest.Stock(t, 25), options)) })
+}
+
+func namesInStorm(t *testing.T, vm *erlang.VM) {
+	const enough = 2000 // names of each kind that must be seen
 	r := open(t, vm)
 	spawned := map[string]bool{"erlang:apply/2": true, "proc_lib:init_p/3": true}
 	for _, name := range names(t, r) {
@@ -268,7 +275,7 @@ func TestStorm(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, p := range all {
-			for range 3 { // also those that have gone since
+			for range 3 { // also those that have ended since
 				name, err := r.Lookup(p.Number, p.Serial)
 				switch {
 				case errors.Is(err, ErrUnsettled):
@@ -324,7 +331,7 @@ func checkStorm(t *testing.T, p Process) {
 	}
 }
 
-// What is no VM, or has no debugging information of one, is refused.
+// A program that is not a VM, or has no debugging information of one, is refused.
 func TestNoLayout(t *testing.T) {
 	if _, err := new(Layouts).Open(t.Context(), os.Getpid()); !errors.Is(err, ErrNoLayout) {
 		t.Errorf("this process: %v", err)
@@ -333,7 +340,7 @@ func TestNoLayout(t *testing.T) {
 
 // A Namer has names once the VM has been opened.
 func TestNamer(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	var layouts Layouts
 	n := NewNamer(&layouts, vm.PID())
 	t.Cleanup(func() {
@@ -377,10 +384,10 @@ func TestNamer(t *testing.T) {
 	}
 }
 
-// A process of proc_lib goes by its initial call as soon as it has noted it: what proc_lib spawns
-// it with is not remembered.
+// A process of proc_lib has its initial call as its name as soon as it has stored it: the spawned
+// function of proc_lib is not cached.
 func TestNamerOfStartingProcess(t *testing.T) {
-	vm := vmtest.Start(t, erlang.Options{})
+	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	var layouts Layouts
 	n := NewNamer(&layouts, vm.PID())
 	t.Cleanup(func() {

@@ -7,9 +7,8 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// Numbers that stand for names and VMs within a batch. Names of the plan have
-// theirs from the configuration; what is new is defined where it first occurs, and
-// gets the next one.
+// Numbers for names and VMs within a batch. Names of the plan have numbers from the
+// configuration. A new name is defined where it first occurs, and gets the next number.
 const (
 	noName    = 0
 	newName   = 1
@@ -19,20 +18,20 @@ const (
 	firstVM = 1
 )
 
-// unobserved is the bit above those of the figures of countsFields.
+// unobserved is the bit after those of the figures in countsFields.
 const unobserved = 1 << numFigures
 
 const numFigures = 19
 
-// parentBit is the bit above the status that says that an instance has a parent, and
-// traceBit that where its time went is behind it.
+// parentBit is the bit after the status, and means that an instance has a parent. traceBit means
+// that its trace follows.
 const (
 	parentBit = 2
 	traceBit  = 3
 )
 
-// figures returns the figures of counts in the order of their bits, those that are
-// rarely 0 first.
+// figures returns the figures of counts in the order of their bits. Those that are rarely 0 come
+// first.
 func figures(c *outcome.Counts) [numFigures]*uint64 {
 	return [numFigures]*uint64{
 		&c.Starts, &c.Ends, &c.Successes, &c.Failures, &c.Timeouts, &c.Orphans, &c.Lates, &c.Unstreamed,
@@ -41,8 +40,8 @@ func figures(c *outcome.Counts) [numFigures]*uint64 {
 	}
 }
 
-// AppendBatch appends a batch. It allocates nothing where dst has room and the
-// encoder has met as many names and VMs before.
+// AppendBatch appends a batch. It allocates nothing if dst has room and the encoder has handled
+// as many names and VMs before.
 func (e *Encoder) AppendBatch(dst []byte, batch *outcome.Batch) ([]byte, error) {
 	if !e.configured {
 		return dst, ErrNoConfig
@@ -51,7 +50,7 @@ func (e *Encoder) AppendBatch(dst []byte, batch *outcome.Batch) ([]byte, error) 
 		return dst, fmt.Errorf("batch: %w", err)
 	}
 	e.forget()
-	defer e.forget() // the batch and its strings are not ours
+	defer e.forget() // keep no reference to the batch and its strings
 	b := beginBlock(dst)
 	b = binary.AppendVarint(b, batch.Window.From)
 	b = binary.AppendVarint(b, batch.Window.To-batch.Window.From)
@@ -77,7 +76,7 @@ func (e *Encoder) AppendBatch(dst []byte, batch *outcome.Batch) ([]byte, error) 
 	return endOr(dst, b, len(dst), kindBatch)
 }
 
-// forget forgets the names and VMs of a batch.
+// forget drops the names and VMs of a batch.
 func (e *Encoder) forget() {
 	if e.names == nil {
 		e.names = make(map[string]uint64)
@@ -99,7 +98,7 @@ func (e *Encoder) checkNames() error {
 	return nil
 }
 
-// appendCounts appends a mask of the figures that are not 0, those, the bins, and the
+// appendCounts appends a mask of the figures that are not 0, these figures, the bins, and the
 // groups.
 func (e *Encoder) appendCounts(b []byte, c *outcome.Counts) []byte {
 	b = e.appendName(b, c.Outcome)
@@ -140,8 +139,8 @@ func (e *Encoder) appendGroup(b []byte, g *outcome.Group) []byte {
 	return appendBins(b, g.Delays)
 }
 
-// appendBins appends how many bins there are, and then in turn how many are 0, how
-// many after those are not, and these, up to the last bin.
+// appendBins appends the number of bins. Then it appends alternately the number of zero bins, the
+// number of non-zero bins after them, and these bins, up to the last bin.
 func appendBins[T uint32 | uint64](b []byte, bins []T) []byte {
 	b = binary.AppendUvarint(b, uint64(len(bins)))
 	for len(bins) > 0 {
@@ -160,7 +159,7 @@ func appendBins[T uint32 | uint64](b []byte, bins []T) []byte {
 	return b
 }
 
-// run returns how many bins there are at the beginning that are 0, or are not.
+// run returns the length of the run of zero or non-zero bins at the beginning.
 func run[T uint32 | uint64](bins []T, zero bool) int {
 	for i, count := range bins {
 		if (count == 0) != zero {
@@ -170,8 +169,8 @@ func run[T uint32 | uint64](bins []T, zero bool) int {
 	return len(bins)
 }
 
-// appendInstance appends an instance, as far as it can by what differs from the
-// last one. Differences may overflow; adding them overflows back.
+// appendInstance appends an instance, encoded as differences from the last one where possible.
+// Differences may overflow. Adding them overflows back.
 func (e *Encoder) appendInstance(b []byte, i, last *outcome.Instance) []byte {
 	b = append(b, byte(i.Status)|boolByte(i.Parent != 0)<<parentBit|boolByte(i.Trace != nil)<<traceBit)
 	b = e.appendName(b, i.Outcome)

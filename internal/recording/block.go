@@ -6,23 +6,23 @@ import (
 	"hash/crc32"
 )
 
-// A recording begins with a preamble: the magic, the version and a check of both.
-// The magic shows, like that of PNG, whether a transfer took the file for text.
+// A recording begins with a preamble: the magic, the version, and a checksum of both. Like that
+// of PNG, the magic shows whether a transfer treated the file as text.
 const (
 	magic        = "\x89BSR\r\n\x1a\n"
 	version      = 3
 	preambleSize = len(magic) + 4 + checkSize
 )
 
-// A block is a head, its payload and a check of both. The head is the kind in one
-// byte, the length of the payload in three, and a check of its own: no reader
-// follows a damaged length.
+// A block consists of a head, its payload, and a checksum of both. The head contains the kind in
+// one byte, the length of the payload in three, and its own checksum, so that a reader never uses
+// a damaged length.
 const (
 	headSize  = 4 + checkSize
 	checkSize = 4
 )
 
-// A kind says what a block holds. They are letters, to be seen in a hex dump.
+// A kind is the kind of a block. Kinds are letters, which are visible in a hex dump.
 type kind byte
 
 const (
@@ -37,10 +37,10 @@ const (
 
 // checksum returns the CRC-32C of the data.
 func checksum(data []byte) uint32 {
-	return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) // the table is made once
+	return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) // MakeTable returns the same table each time
 }
 
-// appendPreamble appends what a recording begins with.
+// appendPreamble appends the beginning of a recording.
 func appendPreamble(dst []byte) []byte {
 	start := len(dst)
 	dst = append(dst, magic...)
@@ -48,12 +48,12 @@ func appendPreamble(dst []byte) []byte {
 	return binary.LittleEndian.AppendUint32(dst, checksum(dst[start:]))
 }
 
-// beginBlock leaves room for the head of a block. The payload is to be appended,
-// and then endBlock called.
+// beginBlock leaves room for the head of a block. The caller appends the payload, and then calls
+// endBlock.
 func beginBlock(dst []byte) []byte { return append(dst, make([]byte, headSize)...) }
 
-// endBlock completes the block that begins at start. Where it is too long it is
-// removed.
+// endBlock completes the block that begins at start. If the block is too long, it removes the
+// block.
 func endBlock(dst []byte, start int, k kind) ([]byte, error) {
 	length := len(dst) - start - headSize
 	if length > MaxBlock {

@@ -8,8 +8,7 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// check returns an error wrapping ErrLimit for a configuration that no reader
-// takes.
+// check returns an error that wraps ErrLimit if readers would reject the configuration.
 func (c *Config) check() error {
 	if len(c.Files) > MaxFiles {
 		return fmt.Errorf("%w: %d files: at most %d", ErrLimit, len(c.Files), MaxFiles)
@@ -58,8 +57,8 @@ func checkSpec(s *outcome.Spec) error {
 	return nil
 }
 
-// checkBatch returns an error wrapping ErrLimit for a batch that no reader takes,
-// except for texts that are too long.
+// checkBatch returns an error that wraps ErrLimit if readers would reject the batch. It does not
+// check the length of texts.
 func checkBatch(b *outcome.Batch) error {
 	if len(b.Counts) > MaxCounts {
 		return fmt.Errorf("%w: %d counts: at most %d", ErrLimit, len(b.Counts), MaxCounts)

@@ -16,12 +16,12 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// ours reports whether an error is one that a reader may give for bad data.
+// ours reports whether a reader may return this error for bad data.
 func ours(err error) bool {
 	return errors.Is(err, recording.ErrDamaged) || errors.Is(err, recording.ErrNotRecording) || errors.Is(err, recording.ErrVersion)
 }
 
-// ends returns where the blocks of a recording end.
+// ends returns the offsets at which the blocks of a recording end.
 func ends(data []byte) []int {
 	var ends []int
 	for at := 16; at < len(data); {
@@ -31,7 +31,7 @@ func ends(data []byte) []int {
 	return ends
 }
 
-// intact returns how many entries behind the header end before the byte at n.
+// intact returns the number of entries after the header that end before the byte at n.
 func intact(data []byte, n int) int {
 	whole := 0
 	for _, end := range ends(data) {
@@ -42,7 +42,7 @@ func intact(data []byte, n int) int {
 	return max(0, whole-1)
 }
 
-// Wherever a recording breaks off, all before is read, and it is told.
+// Wherever a recording breaks off, the reader returns everything before, and reports the break.
 func TestTruncatedEverywhere(t *testing.T) {
 	data, _ := everything(t)
 	entries, _ := readAll(data)
@@ -57,7 +57,7 @@ func TestTruncatedEverywhere(t *testing.T) {
 	}
 }
 
-// Whichever bit is wrong, all before its block is read, and it is told.
+// Whichever bit is wrong, the reader returns everything before its block, and reports the damage.
 func TestEveryBitFlipped(t *testing.T) {
 	data, _ := everything(t)
 	entries, _ := readAll(data)
@@ -78,8 +78,7 @@ func nonNil(entries []recording.Entry) []recording.Entry {
 	return append([]recording.Entry{}, entries...)
 }
 
-// resealed returns the data with the checks of the block at i made right again, as
-// somebody does who wants to harm.
+// resealed changes the block at i and corrects its checksums, as an attacker would.
 func resealed(data []byte, i int, change func(block []byte)) []byte {
 	data = bytes.Clone(data)
 	at := append([]int{16}, ends(data)...)
@@ -92,7 +91,7 @@ func resealed(data []byte, i int, change func(block []byte)) []byte {
 	return data
 }
 
-// Messages say what is wrong, and where.
+// Messages describe the damage and its place.
 func TestMessages(t *testing.T) {
 	data, _ := everything(t)
 	at := ends(data)
@@ -109,22 +108,22 @@ func TestMessages(t *testing.T) {
 		want error
 		text string
 	}{
-		"empty":           {nil, recording.ErrNotRecording, "not a recording"},
-		"text":            {[]byte("outcomes: {}\n"), recording.ErrNotRecording, "not a recording"},
-		"another version": {other, recording.ErrVersion, "version 1: want 3"},
-		"version":         {flipped(8), recording.ErrDamaged, "at byte 0: the check of the version does not match"},
-		"no header":       {data[:16], recording.ErrTorn, "at byte 16: its end is missing"},
-		"not a header":    {append(bytes.Clone(data[:16]), data[at[0]:]...), recording.ErrDamaged, "it does not begin with a header"},
-		"length":          {flipped(at[2] + 2), recording.ErrDamaged, "the head of the block does not match its check"},
-		"payload":         {flipped(at[4] + 9), recording.ErrDamaged, "damaged recording: after 1 window, at byte"},
-		"cut":             {data[:at[5]+11], recording.ErrTorn, "incomplete: after 1 window, at byte 629: it ends within a block of"},
-		"no end":          {data[:at[6]], recording.ErrTorn, "after 2 windows, at byte"},
-		"behind the end":  {append(bytes.Clone(data), 0), recording.ErrDamaged, "something follows the end"},
-		"a block less":    {append(bytes.Clone(data[:at[4]]), data[at[5]:]...), recording.ErrDamaged, "the end is that of 7 blocks and 2 windows, and there are 6 and 2"},
-		"two headers":     {append(bytes.Clone(data[:at[0]]), data[16:]...), recording.ErrDamaged, "a second header"},
-		"no config":       {append(bytes.Clone(data[:at[2]]), data[at[3]:]...), recording.ErrDamaged, "a window without a configuration before it"},
-		"kind":            {resealed(data, 5, func(b []byte) { b[0] = 'Q' }), recording.ErrVersion, "a block of kind 'Q'"},
-		"contents":        {resealed(data, 5, func(b []byte) { b[0] = 'B' }), recording.ErrDamaged, "block B: "},
+		"empty":              {nil, recording.ErrNotRecording, "not a recording"},
+		"text":               {[]byte("outcomes: {}\n"), recording.ErrNotRecording, "not a recording"},
+		"another version":    {other, recording.ErrVersion, "version 1: want 3"},
+		"version":            {flipped(8), recording.ErrDamaged, "at byte 0: the check of the version does not match"},
+		"no header":          {data[:16], recording.ErrTorn, "at byte 16: its end is missing"},
+		"not a header":       {append(bytes.Clone(data[:16]), data[at[0]:]...), recording.ErrDamaged, "it does not begin with a header"},
+		"length":             {flipped(at[2] + 2), recording.ErrDamaged, "the head of the block does not match its check"},
+		"payload":            {flipped(at[4] + 9), recording.ErrDamaged, "damaged recording: after 1 window, at byte"},
+		"cut":                {data[:at[5]+11], recording.ErrTorn, "incomplete: after 1 window, at byte 629: it ends within a block of"},
+		"no end":             {data[:at[6]], recording.ErrTorn, "after 2 windows, at byte"},
+		"data after the end": {append(bytes.Clone(data), 0), recording.ErrDamaged, "something follows the end"},
+		"a missing block":    {append(bytes.Clone(data[:at[4]]), data[at[5]:]...), recording.ErrDamaged, "the end is that of 7 blocks and 2 windows, and there are 6 and 2"},
+		"two headers":        {append(bytes.Clone(data[:at[0]]), data[16:]...), recording.ErrDamaged, "a second header"},
+		"no config":          {append(bytes.Clone(data[:at[2]]), data[at[3]:]...), recording.ErrDamaged, "a window without a configuration before it"},
+		"kind":               {resealed(data, 5, func(b []byte) { b[0] = 'Q' }), recording.ErrVersion, "a block of kind 'Q'"},
+		"contents":           {resealed(data, 5, func(b []byte) { b[0] = 'B' }), recording.ErrDamaged, "block B: "},
 	} {
 		_, err := readAll(test.data)
 		if !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.text) {
@@ -133,7 +132,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// A disk that fails is no damage of the recording.
+// A failing disk is not reported as damage of the recording.
 func TestReadError(t *testing.T) {
 	data, _ := everything(t)
 	broken := errors.New("broken disk")
@@ -148,7 +147,7 @@ func TestReadError(t *testing.T) {
 	}
 }
 
-// An error stays.
+// After an error the reader returns the same error again.
 func TestErrorStays(t *testing.T) {
 	data, _ := everything(t)
 	r, err := recording.NewReader(iotest.OneByteReader(bytes.NewReader(data[:len(data)-1])))
@@ -160,8 +159,8 @@ func TestErrorStays(t *testing.T) {
 	}
 }
 
-// Payloads of all kinds, whatever they are, with the checks right. Without an end
-// behind it, only one that is an end itself is a recording.
+// Readers handle arbitrary payloads of all kinds with correct checksums. Without a block of kind
+// end at the end of the data, a recording is never complete.
 func FuzzPayload(f *testing.F) {
 	data, _ := everything(f)
 	start := 16
@@ -192,10 +191,10 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// Traces that no writer makes are refused before there is room made for them.
+// Traces that no writer makes are rejected before memory is allocated for them.
 func TestHostileTraces(t *testing.T) {
-	// A window with an instance that took so long, up to its trace, and the spans of one
-	// of 5 ns: the root, and a part of it.
+	// A window with an instance of the given length, up to its trace. Below are the spans of an
+	// instance of 5 ns: the root and a part of it.
 	window := func(took []byte) []byte {
 		return slices.Concat([]byte{0, 2, 0, 0, 0, 1, 8, 0, 0, 0, 0, 0}, took, []byte{0, 0, 0})
 	}
@@ -207,25 +206,25 @@ func TestHostileTraces(t *testing.T) {
 		return span
 	}
 	forever := binary.AppendVarint(nil, trace.MaxDuration+1)
-	end := []byte{0, 0, 0, 0, 0} // of the batch
+	end := []byte{0, 0, 0, 0, 0} // end of the batch
 	for name, test := range map[string]struct {
 		took  []byte
 		trace []byte
 		want  string
 	}{
-		"good":               {[]byte{10}, spans(2, root, part, end), ""},
-		"none":               {[]byte{10}, spans(0, end), "a trace without a root"},
-		"too many":           {[]byte{10}, binary.AppendUvarint(nil, trace.MaxSpans+1), "257 spans: at most 256"},
-		"more than is there": {[]byte{10}, binary.AppendUvarint(nil, trace.MaxSpans), "256 spans in 0 bytes"},
-		"no kind of a part":  {[]byte{10}, spans(2, root, change(part, 0, byte(trace.Root)), end), "span 1: kind 0"}, // all others are kinds
-		"no such mark":       {[]byte{10}, spans(2, root, change(part, 0, 1|3<<4), end), "mark 3"},
-		"a root's parent":    {[]byte{10}, spans(2, change(root, 1, 1), part, end), "span 0, which is 1 behind its parent"},
-		"no such parent":     {[]byte{10}, spans(2, root, change(part, 1, 1), end), "span 1, which is 1 behind its parent"},
-		"far behind":         {[]byte{10}, spans(2, root, part[:1], binary.AppendUvarint(nil, 1<<63), part[2:], end), "which is 9223372036854775808 behind its parent"},
-		"a gap":              {[]byte{10}, spans(2, root, change(part, 3, 8), end), "its children have come to"},
-		"ends before":        {[]byte{9}, spans(2, root, change(part, 3, 9), end), "from 5 to 0"},
-		"too long":           {forever, spans(2, root, slices.Concat(part[:3], forever, part[4:]), end), "span 0: 17592186044417 ns: more than 17592186044416"},
-		"no link mark":       {[]byte{10}, spans(2, root, change(part, 0, 1|1<<6), []byte{0, 0, 0, 0, 3}, end), "a link with mark 3"},
+		"good":                         {[]byte{10}, spans(2, root, part, end), ""},
+		"none":                         {[]byte{10}, spans(0, end), "a trace without a root"},
+		"too many":                     {[]byte{10}, binary.AppendUvarint(nil, trace.MaxSpans+1), "257 spans: at most 256"},
+		"more than the data contains":  {[]byte{10}, binary.AppendUvarint(nil, trace.MaxSpans), "256 spans in 0 bytes"},
+		"a part without a kind":        {[]byte{10}, spans(2, root, change(part, 0, byte(trace.Root)), end), "span 1: kind 0"}, // all other values are kinds
+		"an invalid mark":              {[]byte{10}, spans(2, root, change(part, 0, 1|3<<4), end), "mark 3"},
+		"a root with a parent":         {[]byte{10}, spans(2, change(root, 1, 1), part, end), "span 0, which is 1 behind its parent"},
+		"a parent that does not exist": {[]byte{10}, spans(2, root, change(part, 1, 1), end), "span 1, which is 1 behind its parent"},
+		"far behind":                   {[]byte{10}, spans(2, root, part[:1], binary.AppendUvarint(nil, 1<<63), part[2:], end), "which is 9223372036854775808 behind its parent"},
+		"a gap":                        {[]byte{10}, spans(2, root, change(part, 3, 8), end), "its children have come to"},
+		"ends before":                  {[]byte{9}, spans(2, root, change(part, 3, 9), end), "from 5 to 0"},
+		"too long":                     {forever, spans(2, root, slices.Concat(part[:3], forever, part[4:]), end), "span 0: 17592186044417 ns: more than 17592186044416"},
+		"an invalid link mark":         {[]byte{10}, spans(2, root, change(part, 0, 1|1<<6), []byte{0, 0, 0, 0, 3}, end), "a link with mark 3"},
 	} {
 		data, _ := everything(t)
 		at := ends(data)
@@ -246,21 +245,20 @@ func TestHostileTraces(t *testing.T) {
 	}
 }
 
-// Groups that no writer makes are refused before there is room made for them.
+// Groups that no writer makes are rejected before memory is allocated for them.
 func TestHostileGroups(t *testing.T) {
-	// A window with the counts of an outcome, up to its groups; and one group up to its
-	// delays.
+	// A window with the counts of an outcome, up to its groups, and one group up to its delays.
 	window := []byte{0, 2, 0, 0, 1, 0, 0, 0, 0, 0, 0}
 	group := []byte{1, 0, 0, 0, 0, 0, 0, 0, 0}
 	for name, test := range map[string]struct {
 		groups []byte
 		want   string
 	}{
-		"too many":           {binary.AppendUvarint(nil, recording.MaxGroups+1), "65537 groups: at most 65536"},
-		"more than is there": {binary.AppendUvarint(nil, recording.MaxGroups), "65536 groups in 0 bytes"},
-		"few buckets":        {append(group[:9:9], 5, 5), "delays in 5 buckets: want none or 172"},
-		"many buckets":       {append(group[:9:9], 173, 1, 173, 1), "173 bins: at most 172 here"},
-		"more than 32 bits":  {binary.AppendUvarint(append(group[:9:9], 172, 1, 0, 1), 1<<32), "4294967296 in a bin: at most 4294967295"},
+		"too many":                    {binary.AppendUvarint(nil, recording.MaxGroups+1), "65537 groups: at most 65536"},
+		"more than the data contains": {binary.AppendUvarint(nil, recording.MaxGroups), "65536 groups in 0 bytes"},
+		"few buckets":                 {append(group[:9:9], 5, 5), "delays in 5 buckets: want none or 172"},
+		"many buckets":                {append(group[:9:9], 173, 1, 173, 1), "173 bins: at most 172 here"},
+		"more than 32 bits":           {binary.AppendUvarint(append(group[:9:9], 172, 1, 0, 1), 1<<32), "4294967296 in a bin: at most 4294967295"},
 	} {
 		data, _ := everything(t)
 		at := ends(data)

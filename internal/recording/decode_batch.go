@@ -6,7 +6,7 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// What counts and instances take in a payload at least, in bytes.
+// The least sizes of counts and instances in a payload, in bytes.
 const (
 	minCounts   = 5
 	minGroup    = 9
@@ -47,7 +47,7 @@ func (d *decoder) batch() *outcome.Batch {
 	return &b
 }
 
-// counts decodes counts, which may have so many bins and groups.
+// counts decodes counts, with at most this many bins and groups.
 func (d *decoder) counts(c *outcome.Counts, bins, groups int) {
 	c.Outcome = d.name()
 	c.VM = d.vm()
@@ -83,7 +83,8 @@ func (d *decoder) group(g *outcome.Group) {
 	}
 }
 
-// decodeBins is the inverse of appendBins. Bins of 0 take no bytes, hence the limit.
+// decodeBins is the inverse of appendBins. Zero bins need no bytes, so the number is limited
+// separately.
 func decodeBins[T uint32 | uint64](d *decoder, limit int) []T {
 	n := d.uint()
 	if n > uint64(limit) {

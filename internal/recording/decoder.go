@@ -9,18 +9,18 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// A decoder takes the payload of a block apart. After an error, which is kept, all
-// that it returns is zero.
+// A decoder decodes the payload of a block. It keeps the first error, and after that returns only
+// zero values.
 type decoder struct {
 	data []byte
 	err  error
 
-	plan  []string // names in the plan
-	names []string // that are new in the block
+	plan  []string // names of the plan
+	names []string // names that are new in the block
 	vms   []outcome.VM
 }
 
-// fail keeps the first error, and has the rest of the payload ignored.
+// fail stores the first error, and ignores the rest of the payload.
 func (d *decoder) fail(format string, args ...any) {
 	if d.err == nil {
 		d.err = fmt.Errorf(format, args...)
@@ -28,7 +28,7 @@ func (d *decoder) fail(format string, args ...any) {
 	d.data = nil
 }
 
-// end returns the error, and one where there is more than was to be decoded.
+// end returns the stored error, or an error if data is left.
 func (d *decoder) end() error {
 	if n := len(d.data); n > 0 {
 		d.fail("%d bytes more than expected", n)
@@ -74,8 +74,8 @@ func (d *decoder) bool() bool {
 	return b == 1
 }
 
-// count returns a number of things, of which each takes so many bytes at least:
-// nothing is allocated for what is not there.
+// count decodes a number of items. Each item has at least the given size, so that nothing is
+// allocated for missing data.
 func (d *decoder) count(what string, limit, size int) int {
 	n := d.uint()
 	if n > uint64(limit) {
@@ -89,7 +89,7 @@ func (d *decoder) count(what string, limit, size int) int {
 	return int(n)
 }
 
-// bytes returns bytes with their length before them, as long as the payload holds.
+// bytes decodes bytes that are preceded by their length. They are valid as long as the payload.
 func (d *decoder) bytes(limit int) []byte {
 	n := d.count("bytes", limit, 1)
 	b := d.data[:n]

@@ -8,22 +8,22 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// An Encoder turns entries into blocks. Its methods append a block to dst and
-// return the result, like append; on an error, which wraps [ErrLimit] or
-// [ErrNoConfig], that is dst as it was. The zero Encoder is ready to use.
+// An Encoder turns entries into blocks. Its methods append a block to dst and return the result,
+// like append. On an error, which wraps [ErrLimit] or [ErrNoConfig], they return dst unchanged. The
+// zero Encoder is ready to use.
 //
-// Blocks are to be kept in the order in which they were made, except that any may
-// be left out that is not the header or a configuration with batches.
+// The caller keeps the blocks in the order in which they were made. It may leave out any block that
+// is not the header or a configuration with batches.
 type Encoder struct {
 	configured bool
 	plan       map[string]uint64 // numbers of the names in the plan
-	known      uint64            // numbers that the plan takes up
+	known      uint64            // number of the names in the plan
 
-	names map[string]uint64 // of the names that are new in the block
+	names map[string]uint64 // numbers of the names that are new in the block
 	vms   map[outcome.VM]uint64
 }
 
-// AppendHeader appends what a recording begins with, up to the header.
+// AppendHeader appends the beginning of a recording, including the header.
 func (e *Encoder) AppendHeader(dst []byte, h *Header) ([]byte, error) {
 	if len(h.Facts) > MaxFacts {
 		return dst, fmt.Errorf("%w: %d facts: at most %d", ErrLimit, len(h.Facts), MaxFacts)
@@ -45,8 +45,7 @@ func (e *Encoder) AppendHeader(dst []byte, h *Header) ([]byte, error) {
 	return endOr(dst, b, start, kindHeader)
 }
 
-// AppendConfig appends a configuration, which holds for the batches that are
-// appended after it.
+// AppendConfig appends a configuration. It applies to the batches that are appended after it.
 func (e *Encoder) AppendConfig(dst []byte, c *Config) ([]byte, error) {
 	if err := c.check(); err != nil {
 		return dst, fmt.Errorf("configuration: %w", err)
@@ -71,7 +70,7 @@ func (e *Encoder) AppendConfig(dst []byte, c *Config) ([]byte, error) {
 	return b, nil
 }
 
-// configure numbers the names of a plan.
+// configure assigns numbers to the names of a plan.
 func (e *Encoder) configure(specs []outcome.Spec) {
 	e.configured = true
 	e.plan = make(map[string]uint64, len(specs))
@@ -81,7 +80,7 @@ func (e *Encoder) configure(specs []outcome.Spec) {
 	e.known = uint64(len(specs))
 }
 
-// specTexts returns the texts of a spec in their order.
+// specTexts returns the texts of a spec in order.
 func specTexts(s *outcome.Spec) []*string {
 	return []*string{
 		&s.Name, &s.Span, &s.Wrapper,
@@ -109,7 +108,7 @@ func (e *Encoder) AppendNotice(dst []byte, n *outcome.Notice) ([]byte, error) {
 	return endOr(dst, b, len(dst), kindNotice)
 }
 
-// AppendSnapshot appends what a recording says of itself that is a snapshot.
+// AppendSnapshot appends the description of a snapshot.
 func (e *Encoder) AppendSnapshot(dst []byte, s *Snapshot) ([]byte, error) {
 	b := beginBlock(dst)
 	for _, n := range []uint64{s.First, s.Prelude, s.Before, s.Causes, s.Omitted} {
@@ -131,8 +130,8 @@ func (e *Encoder) AppendCause(dst []byte, c *Cause) ([]byte, error) {
 	return endOr(dst, b, len(dst), kindCause)
 }
 
-// AppendEnd appends the clean end of a recording of so many blocks, with the
-// header and without this one, and so many batches among them.
+// AppendEnd appends the clean end of a recording. blocks is the number of blocks including the
+// header but without this one, and batches the number of batches.
 func (e *Encoder) AppendEnd(dst []byte, blocks, batches uint64) ([]byte, error) {
 	b := beginBlock(dst)
 	b = binary.AppendUvarint(b, blocks)
@@ -140,7 +139,7 @@ func (e *Encoder) AppendEnd(dst []byte, blocks, batches uint64) ([]byte, error) 
 	return endOr(dst, b, len(dst), kindEnd)
 }
 
-// endOr ends the block that begins at start of b, or returns dst where that fails.
+// endOr ends the block that begins at start of b. If that fails, it returns dst.
 func endOr(dst, b []byte, start int, k kind) ([]byte, error) {
 	b, err := endBlock(b, start, k)
 	if err != nil {
@@ -149,14 +148,14 @@ func endOr(dst, b []byte, start int, k kind) ([]byte, error) {
 	return b, nil
 }
 
-// appendTime appends a time as seconds since 1970 and nanoseconds, so that it does
-// not end in 2262, nor begin in 1678.
+// appendTime appends a time as seconds since 1970 and nanoseconds, so that the range of years is
+// not limited to 1678 to 2262.
 func appendTime(b []byte, t time.Time) []byte {
 	b = binary.AppendVarint(b, t.Unix())
 	return binary.AppendUvarint(b, uint64(t.Nanosecond()))
 }
 
-// appendBytes appends text with its length before it.
+// appendBytes appends a text preceded by its length.
 func appendBytes[T string | []byte](b []byte, text T) []byte {
 	b = binary.AppendUvarint(b, uint64(len(text)))
 	return append(b, text...)

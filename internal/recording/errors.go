@@ -5,18 +5,18 @@ import (
 	"fmt"
 )
 
-// What may be wrong with a recording.
+// Errors of reading a recording.
 var (
 	ErrNotRecording = errors.New("not a recording")
-	ErrVersion      = errors.New("a recording of a version that this program does not know")
+	ErrVersion      = errors.New("a recording of an unknown version")
 	ErrDamaged      = errors.New("damaged recording")
 
-	// ErrTorn is the damage of a recording that breaks off, as when the program
-	// that made it was killed. What there is, is whole.
+	// ErrTorn means that a recording breaks off, for example because its program was killed.
+	// Everything before that is complete.
 	ErrTorn = fmt.Errorf("%w, incomplete", ErrDamaged)
 )
 
-// What may be wrong with what is to be recorded.
+// Errors of making a recording.
 var (
 	ErrLimit    = errors.New("more than a recording holds")
 	ErrNoConfig = errors.New("a window without a configuration before it")

@@ -15,10 +15,9 @@ import (
 	"github.com/beamscope/beamscope/internal/trusted"
 )
 
-// Create begins a recording in a new file that nobody but its owner can read. Where the
-// file exists, it is an error wrapping [fs.ErrExist], or with force replaced. Where
-// somebody else may have prepared what the path leads to, the error wraps
-// [trusted.ErrPrepared]. [Writer.Close] closes the file.
+// Create begins a recording in a new file that only its owner can read. If the file exists, the
+// error wraps [fs.ErrExist]. With force, Create replaces the file. If another user may have
+// prepared the path, the error wraps [trusted.ErrPrepared]. [Writer.Close] closes the file.
 func Create(path string, force bool, h Header) (*Writer, error) {
 	file, err := create(path, force)
 	if errors.Is(err, fs.ErrExist) {
@@ -35,8 +34,8 @@ func Create(path string, force bool, h Header) (*Writer, error) {
 	return w, nil
 }
 
-// create opens a new file. With force one that is there is removed before, unless it is
-// a device or a pipe, which is opened as it is.
+// create opens a new file. With force it first removes an existing one, except for a device or a
+// pipe, which it opens.
 func create(path string, force bool) (_ *os.File, err error) {
 	folder, name, err := place(path, force)
 	if err != nil {
@@ -59,8 +58,8 @@ func create(path string, force bool) (_ *os.File, err error) {
 	return folder.Open(name, flags|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// place opens the folder of a new file, and returns the file's name there. With force a link is
-// followed.
+// place opens the folder of a new file, and returns the file's name there. With force it follows
+// a link.
 func place(path string, force bool) (*trusted.Folder, string, error) {
 	if force {
 		return trusted.FileFolder(path)
@@ -69,9 +68,8 @@ func place(path string, force bool) (*trusted.Folder, string, error) {
 	return folder, filepath.Base(path), err
 }
 
-// Check returns what would keep [Create] from making a file, as far as that can be known
-// before there is anything to record: a file in its way, or a folder that is not there or may
-// not be written to.
+// Check returns the error that [Create] would return, as far as it can be known before there is
+// anything to record: for an existing file, or a folder that does not exist or is not writable.
 func Check(path string, force bool) error {
 	if _, err := os.Lstat(path); err == nil && !force {
 		return exists(&fs.PathError{Op: "open", Path: path, Err: unix.EEXIST})
@@ -83,7 +81,7 @@ func exists(err error) error {
 	return fmt.Errorf("%w: choose another name, or --force to write over it", err)
 }
 
-// syncAndClose has a file on the disk, unless it is one that has no disk.
+// syncAndClose writes a file to the disk and closes it. Files without a disk are only closed.
 func syncAndClose(file *os.File) error {
 	err := file.Sync()
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
@@ -92,8 +90,8 @@ func syncAndClose(file *os.File) error {
 	return errors.Join(err, file.Close())
 }
 
-// Open opens the recording in a file. Errors name the file. A pipe is waited for as
-// long as the context is not done. The caller closes the Reader.
+// Open opens the recording in a file. Errors contain the file's name. Opening a pipe waits until
+// the context is done. The caller closes the Reader.
 func Open(ctx context.Context, path string) (*Reader, error) {
 	file, err := pipe.Open(ctx, path)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 var update = flag.Bool("update", false, "write the recording of this version")
 
-// A recording of version 3 is what it always was.
+// The encoding of version 3 does not change.
 func TestVersion3(t *testing.T) {
 	path := filepath.Join("testdata", "version3.bsr")
 	data, want := everything(t)
@@ -24,7 +24,7 @@ func TestVersion3(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(data, golden) {
-		t.Error("it is written in another way: that is another version")
+		t.Error("the encoding differs, which requires another version")
 	}
 	got, err := readAll(golden)
 	if err != nil {

@@ -63,7 +63,7 @@ var (
 	}
 )
 
-// explained is the trace of an instance, with everything that there is.
+// explained is the trace of an instance that uses every field.
 var explained = &trace.Trace{Spans: []trace.Span{
 	{Parent: -1, Start: 190, End: 300, Process: 8, Name: "c"},
 	{Kind: trace.Ready, Start: 190, End: 200, Process: 8, Name: "c", Other: 1<<63 | 5, OtherName: "neighbour"},
@@ -82,14 +82,14 @@ var explained = &trace.Trace{Spans: []trace.Span{
 	},
 }}
 
-// delays are some, in two buckets.
+// delays returns delays in two buckets.
 func delays(first, last uint32) outcome.Delays {
 	d := make(outcome.Delays, outcome.DelayBuckets)
 	d[3], d[len(d)-1] = first, last
 	return d
 }
 
-// everything is a recording with every kind of entry, and what it consists of.
+// everything returns a recording with every kind of entry, and its entries.
 func everything(t testing.TB) (data []byte, entries []recording.Entry) {
 	entries = []recording.Entry{&snapshot, &cause, &config, &batch, &notice, &batch}
 	return record(t, entries...), entries
@@ -135,7 +135,8 @@ func appendEntry(e *recording.Encoder, dst []byte, entry recording.Entry) ([]byt
 	return dst, errors.ErrUnsupported
 }
 
-// readAll returns what can be read, and the error behind it: nil at a clean end.
+// readAll returns all entries that can be read, and the error after them, which is nil at a clean
+// end.
 func readAll(data []byte) (entries []recording.Entry, err error) {
 	r, err := recording.NewReader(bytes.NewReader(data))
 	if err != nil {
@@ -153,17 +154,17 @@ func readAll(data []byte) (entries []recording.Entry, err error) {
 	}
 }
 
-// diff compares what was written with what was read. A slice that is empty is read
-// as nil.
+// diff compares what was written with what was read. An empty slice is read as nil.
 func diff(want, got any) string { return cmp.Diff(want, got, cmpopts.EquateEmpty()) }
 
-// withoutAccounts returns a group as recordings keep it: see [outcome.Spec.Accounts].
+// withoutAccounts returns a group without the figures that recordings do not contain, see
+// [outcome.Spec.Accounts].
 func withoutAccounts(g outcome.Group) outcome.Group {
 	g.Starts, g.Processor, g.Dirty = 0, 0, 0
 	return g
 }
 
-// batches generates all that a batch may be, extreme figures included.
+// batches generates arbitrary batches, including extreme figures.
 func batches() *rapid.Generator[outcome.Batch] {
 	name := rapid.OneOf(rapid.SampledFrom([]string{"", "a", "b", "x@y", "é"}), rapid.String())
 	vm := rapid.Custom(func(t *rapid.T) outcome.VM {
@@ -210,7 +211,7 @@ func anyDelays(t *rapid.T) outcome.Delays {
 	return rapid.SliceOfN(n, outcome.DelayBuckets, outcome.DelayBuckets).Draw(t, "delays")
 }
 
-// busy returns a configuration and a batch of it, as of a system with exponential
+// busy returns a configuration and a batch for it, like those of a system with exponential
 // delays.
 func busy(outcomes, bins, instances, single int) (recording.Config, outcome.Batch) {
 	rng := rand.New(rand.NewPCG(1, 2))

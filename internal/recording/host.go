@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Host returns facts about this machine, as far as they can be found.
+// Host returns facts about this machine, as far as they are available.
 func Host() []Fact {
 	facts := []Fact{
 		{"system", runtime.GOOS + "/" + runtime.GOARCH},

@@ -16,18 +16,18 @@ type Reader struct {
 	Header Header
 
 	in     *bufio.Reader
-	closer io.Closer // of what Open opened, nil otherwise
-	offset int64     // of the block that is being read
+	closer io.Closer // the file that Open opened, or nil
+	offset int64     // offset of the block that is being read
 	block  bytes.Buffer
-	err    error // that all further calls return
+	err    error // returned by all further calls
 
 	configured      bool
-	names           []string // in the plan
-	blocks, batches uint64   // read so far
+	names           []string // names of the plan
+	blocks, batches uint64   // numbers of blocks and batches read so far
 }
 
-// NewReader reads up to the header of a recording. Errors wrap [ErrNotRecording],
-// [ErrVersion], [ErrDamaged], or what r returned.
+// NewReader reads the header of a recording. Errors wrap [ErrNotRecording], [ErrVersion],
+// [ErrDamaged], or the error of r.
 func NewReader(r io.Reader) (*Reader, error) {
 	in := &Reader{in: bufio.NewReader(r)}
 	if err := in.preamble(); err != nil {
@@ -46,11 +46,10 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return in, nil
 }
 
-// Next returns the next entry, which is the caller's. It returns io.EOF only at the
-// clean end of a recording. Where that is missing the error wraps [ErrTorn], and where
-// anything is not as it was written [ErrDamaged]; it says where, and after how many
-// windows. All before that was returned, as it was written. After an error there is
-// nothing more to read.
+// Next returns the next entry, which belongs to the caller. It returns io.EOF only at the clean
+// end of a recording. If that is missing, the error wraps [ErrTorn]. If data is damaged, it wraps
+// [ErrDamaged]. The error contains the place, and the number of windows before it. Next has
+// returned everything before that unchanged. After an error there is nothing more to read.
 func (r *Reader) Next() (Entry, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -63,7 +62,7 @@ func (r *Reader) Next() (Entry, error) {
 	return entry, err
 }
 
-// accept checks that an entry may be where it is.
+// accept checks that an entry is allowed at its place.
 func (r *Reader) accept(entry Entry) (Entry, error) {
 	switch e := entry.(type) {
 	case *Header:
@@ -82,10 +81,10 @@ func (r *Reader) accept(entry Entry) (Entry, error) {
 	return entry, nil
 }
 
-// An end says how much there is before it.
+// An end contains the numbers of blocks and batches before it.
 type end struct{ blocks, batches uint64 }
 
-// end returns io.EOF where a recording ends as it should.
+// end returns io.EOF if the recording ends correctly.
 func (r *Reader) end(e *end) error {
 	if here := (end{r.blocks - 1, r.batches}); *e != here {
 		return r.damage(fmt.Sprintf("the end is that of %d blocks and %d windows, and there are %d and %d",
@@ -119,7 +118,7 @@ func (r *Reader) cut(err error, what string) error {
 	return fmt.Errorf("read recording: %w", err)
 }
 
-// at adds to an error where it is.
+// at adds the place to an error.
 func (r *Reader) at(err error, what string) error {
 	windows := "windows"
 	if r.batches == 1 {
@@ -169,7 +168,7 @@ func (r *Reader) read() (Entry, error) {
 	return entry, nil
 }
 
-// next reads a block and checks it.
+// next reads a block and verifies it.
 func (r *Reader) next() (kind, error) {
 	r.offset += int64(r.block.Len())
 	r.block.Reset()
@@ -186,7 +185,7 @@ func (r *Reader) next() (kind, error) {
 	}
 	word := binary.LittleEndian.Uint32(head)
 	length := int64(word >> 8)
-	// The buffer grows with what is there, not with what the head says.
+	// The buffer grows with the data that arrives, not with the length in the head.
 	if _, err := io.CopyN(&r.block, r.in, length+checkSize); err != nil {
 		return 0, r.cut(err, fmt.Sprintf("it ends within a block of %d bytes, what is before can be used", length))
 	}
@@ -198,7 +197,7 @@ func (r *Reader) next() (kind, error) {
 	return kind(word), nil
 }
 
-// decode returns what a block holds.
+// decode decodes the payload of a block.
 func decode(k kind, payload []byte, names []string) (Entry, error) {
 	d := &decoder{data: payload, plan: names}
 	var entry Entry

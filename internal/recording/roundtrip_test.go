@@ -14,7 +14,7 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// What was recorded is read as it was, in order.
+// Entries are read exactly as they were recorded, in order.
 func TestEveryEntry(t *testing.T) {
 	data, want := everything(t)
 	r, err := recording.NewReader(bytes.NewReader(data))
@@ -33,7 +33,7 @@ func TestEveryEntry(t *testing.T) {
 	}
 }
 
-// Whatever a batch is, it is read as it was.
+// Any batch is read exactly as it was recorded.
 func TestBatches(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := []recording.Entry{&config}
@@ -55,9 +55,8 @@ func TestBatches(t *testing.T) {
 	})
 }
 
-// Nothing that an entry has is left out: not by what is there now, and not by what
-// may be added.
-func TestNoFieldIsForgotten(t *testing.T) {
+// No field of an entry is left out, including fields that may be added in the future.
+func TestNoFieldIsLeftOut(t *testing.T) {
 	for _, entry := range []recording.Entry{
 		new(recording.Config), new(outcome.Batch), new(outcome.Notice), new(recording.Snapshot), new(recording.Cause),
 	} {
@@ -74,8 +73,8 @@ func TestNoFieldIsForgotten(t *testing.T) {
 	}
 }
 
-// Recordings leave out what groups have with Accounts, and nothing else of them.
-func TestAccountsAreNotKept(t *testing.T) {
+// Recordings leave out the figures of groups that need Accounts, and nothing else.
+func TestAccountsAreNotRecorded(t *testing.T) {
 	g := outcome.Group{Key: "<0.1.0>", Successes: 2, Delays: delays(1, 1), Starts: 3, Processor: 4, Dirty: 5}
 	batch := func(g outcome.Group) recording.Entry {
 		return &outcome.Batch{Time: header.Time, Counts: []outcome.Counts{{Groups: []outcome.Group{g}}}}
@@ -89,7 +88,7 @@ func TestAccountsAreNotKept(t *testing.T) {
 	}
 }
 
-// fill sets everything in v to something that is not zero.
+// fill sets everything in v to a non-zero value.
 func fill(t *testing.T, v reflect.Value, next *uint64) {
 	*next++
 	switch v.Kind() {
@@ -110,10 +109,10 @@ func fill(t *testing.T, v reflect.Value, next *uint64) {
 			*g = withoutAccounts(*g)
 		}
 		if b, ok := v.Addr().Interface().(*outcome.Batch); ok {
-			b.Loads, b.Strangers, b.Renew = nil, false, false // recordings keep none of them
+			b.Loads, b.Users, b.Strangers, b.Renew = nil, nil, false, false // recordings do not contain these
 		}
 		if s, ok := v.Addr().Interface().(*outcome.Spec); ok {
-			s.Accounts = false // likewise
+			s.Accounts = false // recordings do not contain it
 		}
 	case reflect.Slice:
 		if v.Type() == reflect.TypeFor[outcome.Delays]() {
@@ -141,7 +140,7 @@ func fill(t *testing.T, v reflect.Value, next *uint64) {
 	}
 }
 
-// A batch belongs to the configuration before it, also when that changes.
+// A batch belongs to the configuration before it, even if that changes.
 func TestChangedConfiguration(t *testing.T) {
 	swapped := config
 	swapped.Plan.Specs = []outcome.Spec{config.Plan.Specs[1], config.Plan.Specs[0], {Name: "x"}}
@@ -155,7 +154,7 @@ func TestChangedConfiguration(t *testing.T) {
 	}
 }
 
-// Wherever the clock is, its time is kept in UTC.
+// Times are stored in UTC, whatever the time zone of the clock.
 func TestTimeZone(t *testing.T) {
 	b := batch
 	b.Time = batch.Time.In(time.FixedZone("", 3600))
@@ -168,9 +167,9 @@ func TestTimeZone(t *testing.T) {
 	}
 }
 
-// What a reader would refuse is not written.
+// Data that a reader would reject is not written.
 func TestLimits(t *testing.T) {
-	t.Parallel() // it is much
+	t.Parallel() // it needs much time
 
 	long := string(make([]byte, recording.MaxText+1))
 	bins := make([]uint64, recording.MaxBins)
@@ -229,7 +228,7 @@ func manyCounts(n int, bins []uint64) []outcome.Counts {
 	return counts
 }
 
-// manyTraces are instances with as many spans as there can be.
+// manyTraces returns instances with the largest number of spans.
 func manyTraces(n int) []outcome.Instance {
 	t := &trace.Trace{Spans: []trace.Span{{Parent: -1, End: trace.MaxSpans - 1}}}
 	for i := range int64(trace.MaxSpans - 1) {
@@ -242,7 +241,7 @@ func manyTraces(n int) []outcome.Instance {
 	return instances
 }
 
-// manyGroups are groups whose delays take as little room in a recording as they can.
+// manyGroups returns groups whose delays need as little space in a recording as possible.
 func manyGroups(n int) []outcome.Group {
 	groups := make([]outcome.Group, n)
 	for i := range groups {
@@ -251,7 +250,7 @@ func manyGroups(n int) []outcome.Group {
 	return groups
 }
 
-// extremeInstances are instances that differ as much as they can.
+// extremeInstances returns instances that differ as much as possible.
 func extremeInstances(n int) []outcome.Instance {
 	instances := make([]outcome.Instance, n)
 	for i := range instances {
@@ -272,7 +271,7 @@ func manyFiles() []recording.File {
 
 // Entries at the limits are read back.
 func TestAtTheLimits(t *testing.T) {
-	t.Parallel() // it is much
+	t.Parallel() // it needs much time
 
 	bins := make([]uint64, recording.MaxBins)
 	want := []recording.Entry{
@@ -292,7 +291,7 @@ func TestAtTheLimits(t *testing.T) {
 	}
 }
 
-// Nothing is recorded that could not be understood.
+// Data without a configuration, which could not be decoded, is not recorded.
 func TestNoConfig(t *testing.T) {
 	var e recording.Encoder
 	if _, err := e.AppendBatch(nil, &batch); !errors.Is(err, recording.ErrNoConfig) {

@@ -7,8 +7,8 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// Parts of the first byte of a span: its kind, its mark, and whether it has a link and
-// what is rare.
+// Parts of the first byte of a span: its kind, its mark, whether it has a link, and whether rare
+// fields follow.
 const (
 	kindMask  = 0x0f
 	markShift = 4
@@ -17,22 +17,22 @@ const (
 	rareBit   = 7
 )
 
-// The kinds and marks have room.
+// The kinds and marks fit into their bits.
 const (
 	_ = uint(kindMask + 1 - trace.Kinds)
 	_ = uint(markMask + 1 - trace.Marks)
 )
 
-// minSpan is what a span takes in a payload at least, in bytes.
+// minSpan is the least size of a span in a payload, in bytes.
 const minSpan = 4
 
-// appendTrace appends the trace of an instance: each span by what differs from its
-// parent, which for the root is the instance, and from the sibling before it. The times of
-// the root are those of the instance.
+// appendTrace appends the trace of an instance. Each span is encoded by its differences from its
+// parent and from the sibling before it. The parent of the root is the instance, and the root has
+// the times of the instance.
 func (e *Encoder) appendTrace(b []byte, i *outcome.Instance) []byte {
 	spans := i.Trace.Spans
 	b = binary.AppendUvarint(b, uint64(len(spans)))
-	var next [trace.MaxSpans]int64 // of each span, when the next of its children begins
+	var next [trace.MaxSpans]int64 // for each span, the beginning of its next child
 	for n := range spans {
 		s := &spans[n]
 		rare := s.Other != 0 || s.OtherName != "" || s.Behind != 0 || s.Overtaken != 0 || s.Parts != 0 || s.Detail != "" || s.Reason != ""
@@ -64,9 +64,9 @@ func (e *Encoder) appendTrace(b []byte, i *outcome.Instance) []byte {
 	return b
 }
 
-// appendAhead appends how many messages were taken before the one that waits. If some overtook
-// it, appendAhead writes the complement of the number that were there first, and then the number
-// that overtook it.
+// appendAhead appends the number of messages that were taken before the waiting one. If some
+// overtook it, appendAhead writes the complement of the number that were there first, and then
+// the number that overtook it.
 func appendAhead(b []byte, s *trace.Span) []byte {
 	if s.Overtaken == 0 {
 		return binary.AppendVarint(b, int64(s.Behind))
@@ -93,7 +93,7 @@ func appendLink(b []byte, s *trace.Span) []byte {
 	return append(b, byte(s.Link.Mark))
 }
 
-// trace is the inverse of appendTrace. A trace that does not hold is damage.
+// trace is the inverse of appendTrace. An invalid trace counts as damage.
 func (d *decoder) trace(i *outcome.Instance) *trace.Trace {
 	t := &trace.Trace{Spans: make([]trace.Span, d.count("spans", trace.MaxSpans, minSpan))}
 	var next [trace.MaxSpans]int64

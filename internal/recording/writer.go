@@ -9,11 +9,11 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// A Writer writes a recording, each entry with one call of Write. After an error
-// of that it writes nothing more, as nobody could read it.
+// A Writer writes a recording. Each entry takes one call of Write. After a write error it writes
+// nothing more, because no reader could read it.
 type Writer struct {
 	out     io.Writer
-	file    *os.File // that Create made, nil otherwise
+	file    *os.File // the file that Create made, or nil
 	encoder Encoder
 	buf     []byte
 	err     error
@@ -30,7 +30,7 @@ func NewWriter(w io.Writer, h Header) (*Writer, error) {
 	return out, nil
 }
 
-// Config writes a configuration, which holds for the batches that follow.
+// Config writes a configuration. It applies to the batches that follow.
 func (w *Writer) Config(c *Config) error { return w.write(w.encoder.AppendConfig(w.buf[:0], c)) }
 
 // Batch writes a batch.
@@ -50,8 +50,8 @@ func (w *Writer) Notice(n *outcome.Notice) error {
 // Cause writes the cause of a trigger that fired.
 func (w *Writer) Cause(c *Cause) error { return w.write(w.encoder.AppendCause(w.buf[:0], c)) }
 
-// Close ends the recording. A file of [Create] is then on the disk, and closed;
-// the writer of [NewWriter] is not.
+// Close ends the recording. It writes a file of [Create] to the disk and closes it. It does not
+// close the writer of [NewWriter].
 func (w *Writer) Close() error {
 	err := w.write(w.encoder.AppendEnd(w.buf[:0], w.blocks, w.batches))
 	w.err = errors.Join(w.err, os.ErrClosed)
@@ -61,8 +61,8 @@ func (w *Writer) Close() error {
 	return err
 }
 
-// write writes a block, unless it could not be encoded: that is an error, and the
-// next one may be written all the same.
+// write writes a block. If the block could not be encoded, it returns that error, and the next
+// block may still be written.
 func (w *Writer) write(block []byte, err error) error {
 	if w.err == nil && err != nil {
 		return fmt.Errorf("recording: %w", err)

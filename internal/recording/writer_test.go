@@ -11,7 +11,7 @@ import (
 	"github.com/beamscope/beamscope/internal/recording"
 )
 
-// writes counts calls of Write, and fails from one on.
+// A writes counts calls of Write, and fails from a given call on.
 type writes struct {
 	bytes.Buffer
 	n, broken int
@@ -31,7 +31,7 @@ func writeAll(w *recording.Writer) error {
 	return errors.Join(w.Config(&config), w.Batch(&batch), w.Notice(&notice), w.Cause(&cause), w.Batch(&batch))
 }
 
-// A Writer writes each entry at once, and what it writes is read.
+// A Writer writes each entry at once, and a reader can read the result.
 func TestWriter(t *testing.T) {
 	var out writes
 	w, err := recording.NewWriter(&out, header)
@@ -59,7 +59,7 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// A full disk is an error, once and for all, and what was written before is read.
+// A full disk gives a permanent error. The frames that were written before can be read.
 func TestWriterFull(t *testing.T) {
 	out := writes{broken: 4}
 	w, err := recording.NewWriter(&out, header)
@@ -80,7 +80,7 @@ func TestWriterFull(t *testing.T) {
 	}
 }
 
-// A file that exists is not written over, unless that is wanted.
+// An existing file is not overwritten, unless forced.
 func TestCreate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.bsr")
 	for _, force := range []bool{false, true} {
@@ -107,7 +107,7 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// A file without a disk can be recorded to.
+// Recording to a file without a disk works.
 func TestCreateDevice(t *testing.T) {
 	w, err := recording.Create(os.DevNull, true, header)
 	if err != nil {
@@ -188,7 +188,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// sizes are outcomes, bins, instances of each and single instances.
+// sizes are the numbers of outcomes, bins, instances of each outcome, and single instances.
 func sizes() map[string][4]int {
 	return map[string][4]int{
 		"3x50":            {3, 50, 400, 0},

@@ -8,12 +8,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// ErrNone says that no ring was found in the memory of a VM: no span has started in it
+// ErrNone means that no ring was found in the memory of a VM: no span has started in it
 // yet, or it does not run the Erlang application that makes one.
 var ErrNone = errors.New("no ring of spans")
 
@@ -21,21 +20,23 @@ const (
 	pageSize  = 4096
 	scanBytes = 256 << 10
 
-	present = 1 << 63 // of an entry of the page map
+	present = 1 << 63 // bit of an entry in the page map
 	swapped = 1 << 62
 )
 
-// ErrTooLarge says that a process has more memory than is searched.
+// ErrTooLarge means that a process has more memory than is searched.
 var ErrTooLarge = errors.New("the memory of this VM is too large to be searched for its ring of spans")
 
 const (
-	// alignment is that of the memory that the VM takes for large blocks, as it has them where
-	// its allocators are not told otherwise.
+	// alignment is the alignment of large blocks in the VM with default allocator settings.
 	alignment = 256 << 10
 
-	// maxPlaces and maxScan bound what is looked at of a process's memory.
+	// maxPlaces and maxScan limit how much of a process's memory is searched.
 	maxPlaces = 1 << 22
 	maxScan   = 4 << 30
+
+	// maxFresh is the maximum size in bytes of new memory that is searched completely.
+	maxFresh = 64 << 20
 )
 
 // A scanner looks for rings in the memory of a process.
@@ -45,6 +46,8 @@ type scanner struct {
 	pages   *os.File
 	buffer  []byte
 	entries []byte
+
+	resident bool // skip pages that are swapped out
 }
 
 func newScanner(p usdt.Process, memory io.ReaderAt) (*scanner, error) {
@@ -57,33 +60,72 @@ func newScanner(p usdt.Process, memory io.ReaderAt) (*scanner, error) {
 
 func (s *scanner) close() error { return s.pages.Close() }
 
-// find returns the address of the ring whose header says that it is of a process with
-// this PID, its own one in its PID namespace. It looks where the VM puts large blocks in
-// memory that is not known, and where it is to be thorough everywhere. It returns what is
-// known then. The error wraps [ErrNone] where there is no ring.
+// find returns the address of the ring whose header contains this PID, which is the one in the
+// process's own PID namespace. It searches memory that is not known: all of it if that is not much,
+// otherwise the places where the VM puts large blocks. If thorough is true, it searches all memory.
+// It returns the memory that is known then. The error wraps [ErrNone] if there is no ring.
 func (s *scanner) find(ctx context.Context, pid int, known []usdt.Range, thorough bool) (address uint64, looked []usdt.Range, err error) {
 	all, err := s.process.Anonymous()
 	if err != nil {
 		return 0, nil, err
 	}
-	if thorough {
-		address, err = s.findIn(ctx, pid, all, s.scan, thorough)
-	} else {
-		address, err = s.findIn(ctx, pid, without(all, known), s.glance, thorough)
+	ranges, look := all, s.scan
+	if !thorough {
+		if ranges = without(all, known); sizeOf(ranges) > maxFresh {
+			look = s.glance
+		}
 	}
+	address, err = s.findIn(ctx, pid, ranges, look, thorough)
 	return address, all, err
 }
 
-// without returns the ranges that are not known. A range that has grown is new.
+// without returns the parts of ranges that are not known. Both are sorted by address.
 func without(all, known []usdt.Range) []usdt.Range {
-	was := make(map[usdt.Range]bool, len(known))
-	for _, m := range known {
-		was[m] = true
+	var fresh []usdt.Range
+	for _, m := range all {
+		for len(known) > 0 && known[0].End <= m.Start {
+			known = known[1:]
+		}
+		for _, k := range known {
+			if k.Start >= m.End {
+				break
+			}
+			if m.Start < k.Start {
+				fresh = append(fresh, usdt.Range{Start: m.Start, End: k.Start})
+			}
+			m.Start = min(k.End, m.End)
+		}
+		if m.Start < m.End {
+			fresh = append(fresh, m)
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(m usdt.Range) bool { return was[m] })
+	return fresh
 }
 
-// findIn looks for the ring in some ranges.
+// sizeOf returns the total size of ranges in bytes.
+func sizeOf(ranges []usdt.Range) (size uint64) {
+	for _, m := range ranges {
+		size += m.End - m.Start
+	}
+	return size
+}
+
+// contain reports whether ranges, sorted by address, cover size bytes from an address on without a
+// gap.
+func contain(ranges []usdt.Range, address, size uint64) bool {
+	for _, m := range ranges {
+		if m.Start <= address && address < m.End {
+			if size <= m.End-address {
+				return true
+			}
+			size -= m.End - address
+			address = m.End
+		}
+	}
+	return false
+}
+
+// findIn searches ranges for the ring.
 func (s *scanner) findIn(ctx context.Context, pid int, ranges []usdt.Range, look func(context.Context, usdt.Range, int) (uint64, error), thorough bool) (uint64, error) {
 	odd := ErrNone
 	var places, bytes uint64
@@ -106,7 +148,8 @@ func (s *scanner) findIn(ctx context.Context, pid int, ranges []usdt.Range, look
 	return 0, odd
 }
 
-// glance looks for a ring at the beginning of a range, and where large blocks begin in it.
+// glance searches for a ring at the beginning of a range, and at each address where a large block
+// may begin.
 func (s *scanner) glance(ctx context.Context, m usdt.Range, pid int) (uint64, error) {
 	odd := ErrNone
 	for at := m.Start; at < m.End; at = (at/alignment + 1) * alignment {
@@ -130,8 +173,8 @@ func (s *scanner) glance(ctx context.Context, m usdt.Range, pid int) (uint64, er
 	return 0, odd
 }
 
-// scan looks for a ring in a range. The error wraps ErrNone, or ErrLayout where there is
-// something like a ring.
+// scan searches a range for a ring. The error wraps ErrNone, or ErrLayout if it found something
+// similar to a ring.
 func (s *scanner) scan(ctx context.Context, m usdt.Range, pid int) (uint64, error) {
 	var odd error
 	for at := m.Start; at < m.End; at += scanBytes {
@@ -159,16 +202,20 @@ func (s *scanner) scan(ctx context.Context, m usdt.Range, pid int) (uint64, erro
 	return 0, ErrNone
 }
 
-// present returns the parts of a range whose pages are there.
+// present returns the parts of a range whose pages are present.
 func (s *scanner) present(start, end uint64) ([]usdt.Range, error) {
 	entries := s.entries[:(end-start)/pageSize*8]
 	n, err := s.pages.ReadAt(entries, int64(start/pageSize*8))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("look for a ring: %w", err)
 	}
+	wanted := uint64(present | swapped)
+	if s.resident {
+		wanted = present
+	}
 	var runs []usdt.Range
 	for i := 0; i+8 <= n; i += 8 {
-		if binary.LittleEndian.Uint64(entries[i:])&(present|swapped) == 0 {
+		if binary.LittleEndian.Uint64(entries[i:])&wanted == 0 {
 			continue
 		}
 		page := start + uint64(i)/8*pageSize
@@ -181,12 +228,12 @@ func (s *scanner) present(start, end uint64) ([]usdt.Range, error) {
 	return runs, nil
 }
 
-// search looks for the beginning of a ring in pages that are there.
+// search searches present pages for the beginning of a ring.
 func (s *scanner) search(run usdt.Range, pid int) (uint64, error) {
 	data := s.buffer[:run.End-run.Start]
 	n, err := s.memory.ReadAt(data, int64(run.Start))
 	if err != nil && n == 0 {
-		return 0, ErrNone // it is gone
+		return 0, ErrNone // the memory was unmapped
 	}
 	data = data[:n]
 	var magic [wordSize]byte
@@ -203,7 +250,7 @@ func (s *scanner) search(run usdt.Range, pid int) (uint64, error) {
 			continue
 		}
 		header := make([]byte, headerWords*wordSize)
-		if n, _ := s.memory.ReadAt(header, int64(run.Start)+int64(at)); n < len(header) || binary.LittleEndian.Uint64(header[wordSize:]) != magic2 {
+		if n, _ := s.memory.ReadAt(header, int64(run.Start)+int64(at)); n < len(header) || !isMagic(magic1, binary.LittleEndian.Uint64(header[wordSize:])) {
 			continue
 		}
 		h, err := parseHeader(header)

@@ -2,7 +2,10 @@ package ring
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -15,7 +18,7 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// A run is a source whose windows the test collects, and what it has counted.
+// A run is a source whose windows the test collects, and the resulting counts.
 type run struct {
 	*Source
 	t       *testing.T
@@ -24,11 +27,13 @@ type run struct {
 	total   map[string]outcome.Counts
 	single  []outcome.Instance
 	notices []outcome.Notice
+
+	lastObserved bool // the last window that was collected has counts of a VM, and was observed
 }
 
 const window = 100 * time.Millisecond
 
-// observe begins to observe a VM, with outcomes of the spans of these names.
+// observe begins to observe a VM, with outcomes for spans of these names.
 func observe(t *testing.T, beam *erlang.VM, specs ...outcome.Spec) *run {
 	t.Helper()
 	p := outcome.Plan{From: monotonic.Now() + int64(window), Window: window, Specs: specs}
@@ -49,7 +54,8 @@ func spec(name string, dMax time.Duration) outcome.Spec {
 	return outcome.Spec{Name: name, Span: name, BinWidth: dMax / bins, Bins: bins}
 }
 
-// collectTo collects the windows up to a time, each when it has been over for as long as it was.
+// collectTo collects all windows up to a time. It collects each window one window length after its
+// end.
 func (r *run) collectTo(at int64) {
 	r.t.Helper()
 	for {
@@ -63,7 +69,9 @@ func (r *run) collectTo(at int64) {
 		if err != nil {
 			r.t.Fatal(err)
 		}
+		r.lastObserved = len(b.Counts) > 0
 		for _, c := range b.Counts {
+			r.lastObserved = r.lastObserved && !c.Unobserved && c.VM.PID != 0
 			sum := r.total[c.Outcome].Add(c)
 			sum.Outcome = c.Outcome
 			sum.Bins = append(sum.Bins, r.total[c.Outcome].Bins...)
@@ -74,8 +82,29 @@ func (r *run) collectTo(at int64) {
 	}
 }
 
+// A VM has a ring, unless its spans fire probes or the VM has ended.
+func TestRecorded(t *testing.T) {
+	for _, carrier := range []erlang.Carrier{erlang.Probes, erlang.Ring, "auto", ""} {
+		beam := vmtest.Start(t, erlang.Options{Carrier: carrier})
+		vmtest.Eval(t, beam, `beamscope:with_span(<<"a">>, fun() -> ok end)`)
+		found, _, err := vm.Find(t.Context(), vm.Target{PID: beam.PID()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Recorded(t.Context(), found[0]); got != (carrier != erlang.Probes) || err != nil {
+			t.Errorf("carrier %q: got %v, %v", carrier, got, err)
+		}
+		if err := beam.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Recorded(t.Context(), found[0]); !errors.Is(err, usdt.ErrProcessGone) {
+			t.Errorf("after the end of the VM: %v", err)
+		}
+	}
+}
+
 func TestSpansAreExact(t *testing.T) {
-	beam := vmtest.Start(t, erlang.Options{Ring: true, Args: []string{"+S", "2:2"}})
+	beam := vmtest.Start(t, erlang.Options{Carrier: erlang.Ring, Args: []string{"+S", "2:2"}})
 	r := observe(t, beam, spec("a", time.Second))
 	vmtest.WaitUntil(r.plan.From)
 	out := vmtest.Call(t, beam, "span_load", "run", `[#{procs => 4, spans => 100000, name => <<"a">>}]`)
@@ -88,8 +117,8 @@ func TestSpansAreExact(t *testing.T) {
 	}
 }
 
-// find looks for the ring of a VM.
-func find(t *testing.T, beam *erlang.VM, thorough bool) (*reader, error) {
+// findIn searches for the ring of a VM.
+func findIn(t *testing.T, beam *erlang.VM, thorough bool) (*reader, error) {
 	t.Helper()
 	p, err := usdt.OpenProcess(beam.PID())
 	if err != nil {
@@ -99,7 +128,11 @@ func find(t *testing.T, beam *erlang.VM, thorough bool) (*reader, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	memory, err := p.WritableMemory()
+	exe, err := p.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory, err := p.WritableMemory(exe, os.Getuid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,10 +167,10 @@ func TestFoundWithAnyAllocator(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			beam := vmtest.Start(t, erlang.Options{Ring: true, Args: test.flags})
-			r, err := find(t, beam, false)
+			beam := vmtest.Start(t, erlang.Options{Carrier: erlang.Ring, Args: test.flags})
+			r, err := findIn(t, beam, false)
 			if err != nil && test.rare && errors.Is(err, ErrNone) {
-				r, err = find(t, beam, true)
+				r, err = findIn(t, beam, true)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -149,36 +182,126 @@ func TestFoundWithAnyAllocator(t *testing.T) {
 	}
 }
 
-// A VM without spans has no ring, also not where all of a large memory is searched.
+// The ring is found in a VM with a process whose heap is large, whichever of them was there first.
+func TestFoundBesideHugeHeap(t *testing.T) {
+	const (
+		elements = 20_000_000  // of two words each
+		empty    = 100_000_000 // words
+	)
+	heap := fmt.Sprintf(`Self = self(),
+		spawn_opt(fun() -> List = lists:seq(1, %d), Self ! full, receive {sum, From} -> From ! lists:sum(List) end end, [{min_heap_size, %d}]),
+		receive full -> ok end`, elements, 2*elements+empty)
+	for _, first := range []string{"heap", "ring"} {
+		t.Run(first+" first", func(t *testing.T) {
+			beam, err := erlang.StartVM(t.Context(), vmtest.Private(t), erlang.Options{Carrier: erlang.Ring, Args: []string{"+S", "2:2"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = beam.Stop() })
+			steps := []string{heap, `beamscope:with_span(<<"a">>, fun() -> ok end)`}
+			if first == "ring" {
+				slices.Reverse(steps)
+			}
+			for _, step := range steps {
+				vmtest.Eval(t, beam, step)
+			}
+			t.Logf("the VM has %s bytes for processes", vmtest.Eval(t, beam, "erlang:memory(processes)"))
+			if _, err := findIn(t, beam, false); err != nil && !errors.Is(err, ErrNone) { // the ring may be in the middle of the heap's memory
+				t.Error(err)
+			}
+			r := observe(t, beam, spec("a", time.Minute))
+			r.awaitObserved()
+			want := recordedSpans(t, beam, 10)
+			r.collectTo(monotonic.Now())
+			r.mustCount(want)
+		})
+	}
+}
+
+// If a VM has too much memory to search, a notice says so, even if programs in the kernel also
+// observe the VM: VMs with probes may have rings too.
+func TestTooLarge(t *testing.T) {
+	beam := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes, Args: []string{"+MMscs", "4200"}})
+	for _, kernel := range []bool{false, true} {
+		p := outcome.Plan{From: monotonic.Now(), Window: window, Specs: []outcome.Spec{spec("a", time.Second)}}
+		s, err := New(t.Context(), Config{Target: vm.Target{PID: beam.PID()}, Plan: p, Kernel: kernel})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for said := false; !said; {
+			vmtest.WaitUntil(monotonic.Now() + int64(window))
+			said = slices.ContainsFunc(s.Watch(t.Context()), func(n outcome.Notice) bool { return strings.Contains(n.Text, ErrTooLarge.Error()) })
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// No ring is found in a VM without spans, even by a search of a large memory.
 func TestNoRing(t *testing.T) {
-	beam := vmtest.Start(t, erlang.Options{}) // its spans fire probes
+	beam := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes}) // its spans fire probes
 	vmtest.Eval(t, beam, `persistent_term:put(ballast, binary:copy(<<"x">>, 200000000)), ok`)
 	for _, thorough := range []bool{false, true} {
-		if _, err := find(t, beam, thorough); !errors.Is(err, ErrNone) {
+		if _, err := findIn(t, beam, thorough); !errors.Is(err, ErrNone) {
 			t.Errorf("thorough %v: error %v, want %v", thorough, err, ErrNone)
 		}
 	}
 }
 
-// Two collectors at once count the same.
-func TestTwoCollectors(t *testing.T) {
-	beam := vmtest.Start(t, erlang.Options{Ring: true})
-	one, two := observe(t, beam, spec("a", time.Second)), observe(t, beam, spec("a", time.Second))
-	vmtest.WaitUntil(two.plan.From)
-	vmtest.Call(t, beam, "span_load", "run", `[#{procs => 2, spans => 5000, name => <<"a">>}]`)
-	at := monotonic.Now() + int64(window)
-	one.collectTo(at)
-	two.collectTo(at)
-	for _, r := range []*run{one, two} {
-		if n := r.total["a"]; n.Successes != 5000 || n.Loss.Total() != 0 || n.Unobserved {
-			t.Errorf("%+v", n)
-		}
+// A detector recognizes when a VM begins to record spans.
+func TestDetector(t *testing.T) {
+	otp := vmtest.Private(t)
+	beam, err := erlang.StartVM(t.Context(), otp, erlang.Options{Carrier: erlang.Ring})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = beam.Stop() })
+	vms, _, err := vm.Find(t.Context(), vm.Target{PID: beam.PID()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, after Detector
+	if before.Records(t.Context(), vms[0]) {
+		t.Error("found before the first span has started")
+	}
+	vmtest.Eval(t, beam, `beamscope:start_span(<<"a">>), ok`)
+	if !after.Records(t.Context(), vms[0]) {
+		t.Error("not found")
+	}
+	if after.Records(t.Context(), vms[0]) {
+		t.Error("searched again at once")
 	}
 }
 
-// When a collector is gone, spans fall silent.
+// Two concurrent collectors count the same. When one of them leaves, spans go on being recorded for
+// the other.
+func TestTwoCollectors(t *testing.T) {
+	beam := vmtest.Start(t, erlang.Options{Carrier: erlang.Ring, Args: []string{"+S", "2:2"}})
+	one, two := observe(t, beam, spec("a", time.Minute)), observe(t, beam, spec("a", time.Minute))
+	one.awaitObserved()
+	two.awaitObserved()
+	both := recordedSpans(t, beam, 2500)
+	at := monotonic.Now()
+	one.collectTo(at)
+	two.collectTo(at)
+	one.mustCount(both)
+	two.mustCount(both)
+	if err := one.Close(); err != nil {
+		t.Fatal(err)
+	}
+	two.collectTo(monotonic.Now() + 2*leaseUnits<<leaseShift)
+	for spans := uint64(0); spans == 0; {
+		two.awaitObserved()
+		spans = recordedSpans(t, beam, 50)
+		two.collectTo(monotonic.Now())
+		two.mustCount(spans)
+	}
+}
+
+// Spans stop recording after the collector has gone.
 func TestSilentAfterClose(t *testing.T) {
-	beam := vmtest.Start(t, erlang.Options{Ring: true})
+	beam := vmtest.Start(t, erlang.Options{Carrier: erlang.Ring})
 	r := observe(t, beam, spec("a", time.Second))
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
@@ -193,36 +316,10 @@ func TestSilentAfterClose(t *testing.T) {
 	}
 }
 
-// Writers that are suspended, killed within a record, and killed with their VM lose what they
-// have not written, and nothing counts as a timeout that is none.
-func TestKilledWriters(t *testing.T) {
-	beam := vmtest.Start(t, erlang.Options{Ring: true, Args: []string{"+S", "2:2"}})
-	r := observe(t, beam, spec("a", 30*time.Second))
-	vmtest.WaitUntil(r.plan.From)
-	vmtest.Eval(t, beam, `
-		Loop = fun Loop() -> {C, S} = beamscope:start_span(<<"a">>), beamscope:end_span(C, S), Loop() end,
-		[begin
-			P = spawn(Loop),
-			erlang:yield(),
-			case I rem 3 of
-				0 -> erlang:suspend_process(P), erlang:yield(), erlang:resume_process(P);
-				_ -> ok
-			end,
-			timer:sleep(1),
-			exit(P, kill)
-		 end || I <- lists:seq(1, 200)], ok`)
-	r.collectTo(monotonic.Now() + int64(window))
-	n := r.total["a"]
-	if n.Successes == 0 || n.Timeouts != 0 || n.Starts < n.Successes || n.Starts-n.Successes > 200+n.Loss.Total() {
-		t.Errorf("%+v", n)
-	}
-	t.Logf("%d started, %d ended, %d records lost", n.Starts, n.Successes, n.Loss.Total())
-}
-
-// A VM that is killed takes open spans with it: how they would have ended is not known.
+// If a VM is killed, its open spans are lost, because their ends are unknown.
 func TestKilledVM(t *testing.T) {
 	otp := vmtest.Private(t)
-	beam, other := vmtest.StartOn(t, otp, erlang.Options{Ring: true}), vmtest.StartOn(t, otp, erlang.Options{Ring: true})
+	beam, other := vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Ring}), vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Ring})
 	p := outcome.Plan{From: monotonic.Now() + int64(window), Window: window, Specs: []outcome.Spec{spec("a", time.Second)}}
 	s, err := New(t.Context(), Config{Target: vm.Target{Exe: otp.Emulator()}, Plan: p})
 	if err != nil {
@@ -248,9 +345,41 @@ func TestKilledVM(t *testing.T) {
 	}
 }
 
-// A failure has its class, an instance its process and its parent.
+// If a VM starts while it is observed, its spans are counted from the first one on.
+func TestFirstSpans(t *testing.T) {
+	otp := vmtest.Private(t)
+	vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Ring}) // keeps the source running until the other VM starts
+	p := outcome.Plan{From: monotonic.Now() + int64(window), Window: 4 * time.Second, Specs: []outcome.Spec{spec("first", time.Second), spec("a", time.Second)}}
+	s, err := New(t.Context(), Config{Target: vm.Target{Exe: otp.Emulator()}, Plan: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	vmtest.WaitUntil(p.From)
+	beam, err := erlang.StartVM(t.Context(), otp, erlang.Options{Carrier: erlang.Ring})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = beam.Stop() })
+	vmtest.Call(t, beam, "span_load", "run", `[#{procs => 1, spans => 1, name => <<"first">>}]`)
+	started := monotonic.Now()
+	vmtest.Call(t, beam, "span_load", "run", `[#{procs => 2, spans => 2000, name => <<"a">>}]`)
+	r := &run{Source: s, t: t, plan: p, total: make(map[string]outcome.Counts)}
+	r.collectTo(p.From)
+	if n := r.total["a"]; n.Successes != 2000 || n.Starts != 2000 || n.Loss.Total() != 0 || n.Unobserved {
+		t.Errorf("%+v", n)
+	}
+	if n := r.total["first"]; n.Successes != 1 {
+		t.Errorf("%+v", n)
+	}
+	for _, st := range s.Status() {
+		t.Logf("%v: read since %d ms after its first span", st.VM, (st.Since-started)/1e6)
+	}
+}
+
+// A failure has its class; an instance has its process and its parent.
 func TestInstances(t *testing.T) {
-	beam := vmtest.Start(t, erlang.Options{Ring: true})
+	beam := vmtest.Start(t, erlang.Options{Carrier: erlang.Ring})
 	outer, inner := spec("outer", time.Second), spec("inner", time.Second)
 	outer.Detail, inner.Detail = outcome.Everything, outcome.Worst
 	r := observe(t, beam, outer, inner)

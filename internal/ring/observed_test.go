@@ -17,21 +17,21 @@ import (
 
 const ms = int64(time.Millisecond)
 
-// A world is a ring with an observer, and windows of 100 ms that are collected in turn.
+// A world is an observed ring with windows of 100 ms that the test collects one after the other.
 type world struct {
 	*fakeRing
 	o    *observed
 	t    testing.TB
 	s    ledger.Schedule
 	next uint64
-	at   int64 // the present
+	at   int64 // the present time
 }
 
 type closer struct{}
 
 func (closer) Close() error { return nil }
 
-// texts that a world's ring has, by number.
+// texts are the texts in a world's ring, by number.
 var texts = []string{1: "a", 2: "b", 3: "oops"}
 
 func newWorld(t testing.TB, specs ...outcome.Spec) *world {
@@ -50,7 +50,7 @@ func newWorld(t testing.TB, specs ...outcome.Spec) *world {
 	w.o = newObserved(outcome.VM{PID: 7}, 0, r, closer{})
 	w.o.open(ledger.NewBook(w.o.id, 0, intake.NewBudget(intake.MaxKept)))
 	w.o.plan(w.s, control{sample: 0xffff})
-	if err := w.o.begin(0); err != nil {
+	if err := w.o.begin(func() int64 { return 0 }); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -72,13 +72,13 @@ func (r *fakeRing) text(number uint16, text string) {
 	r.words[at] = textReady | uint64(len(text))
 }
 
-// poll reads the ring at a time, in ms.
+// poll reads the ring at a time in ms.
 func (w *world) poll(at int64) {
 	w.at = at * ms
 	w.o.poll(w.at)
 }
 
-// collect collects the next window, one window after its end.
+// collect collects the next window. It does so one window length after the window's end.
 func (w *world) collect() []outcome.Counts {
 	window := w.s[0].Plan.At(w.next)
 	w.next++
@@ -93,7 +93,7 @@ func (w *world) collect() []outcome.Counts {
 	return counts
 }
 
-// want compares the counts of the first outcome in the next window.
+// want compares the counts of the first outcome in the next window with want.
 func (w *world) want(want outcome.Counts) {
 	w.t.Helper()
 	want.Outcome, want.VM = "a", outcome.VM{PID: 7}
@@ -102,14 +102,7 @@ func (w *world) want(want outcome.Counts) {
 	}
 }
 
-func (w *world) fail(ring int, s SpanID, class, name uint16, at int64) {
-	slot := w.take(ring)
-	w.put(ring, slot, 0, uint64(class)<<textShift|uint64(at)&timeMask)
-	w.put(ring, slot, 1, uint64(failure)<<kindShift|uint64(s))
-	w.put(ring, slot, 2, uint64(name))
-}
-
-// A span ends once, in the window of its end, and a second end is late.
+// A span ends once, in the window of its end. A second end is late.
 func TestSpansEnd(t *testing.T) {
 	w := newWorld(t, spec("a", 20*time.Millisecond))
 	w.poll(1)
@@ -120,12 +113,12 @@ func TestSpansEnd(t *testing.T) {
 	w.end(1, twice, 1, 23*ms)
 	across := w.start(0, 1, 95*ms)
 	w.end(0, across, 1, 100*ms)
-	w.start(0, 2, 13*ms) // of no outcome
+	w.start(0, 2, 13*ms) // without an outcome
 	w.want(outcome.Counts{Starts: 4, Ends: 4, Successes: 2, Failures: 1, Lates: 1})
 	w.want(outcome.Counts{Ends: 1, Successes: 1})
 }
 
-// A span that reaches its dMax has timed out then, whenever it ends.
+// A span that reaches its dMax has timed out at that time, whenever it ends.
 func TestSpansTimeOut(t *testing.T) {
 	w := newWorld(t, spec("a", 20*time.Millisecond))
 	w.poll(1)
@@ -139,12 +132,93 @@ func TestSpansTimeOut(t *testing.T) {
 	w.want(outcome.Counts{Ends: 1, Lates: 1, Timeouts: 1})
 }
 
+// If the table had no room for a span's name, the span may be an instance of any outcome whose name
+// is not known. Windows in which it may be are not observed.
+func TestSpansWithoutName(t *testing.T) {
+	const none = maxTexts - 1
+	unobserved := outcome.Counts{Unobserved: true}
+	t.Run("name not known", func(t *testing.T) {
+		w := newWorld(t, spec("a", 20*time.Millisecond))
+		w.poll(1)
+		w.start(0, 2, 10*ms) // without an outcome
+		w.want(outcome.Counts{})
+		s := w.start(0, none, 110*ms)
+		w.end(0, s, none, 111*ms)
+		w.want(unobserved)
+		w.want(outcome.Counts{})
+		w.start(0, none, 390*ms) // it times out in the next window
+		w.want(unobserved)
+		w.want(unobserved)
+		w.want(outcome.Counts{})
+		w.end(0, SpanID(5<<classShift|200), none, 650*ms) // it started before the ring was found
+		w.want(unobserved)
+		w.want(outcome.Counts{})
+		if n := w.o.nameless.take(); n != 3 {
+			t.Errorf("%d spans without a name", n)
+		}
+	})
+	t.Run("name known", func(t *testing.T) {
+		w := newWorld(t, spec("a", 20*time.Millisecond), spec("b", 20*time.Millisecond))
+		w.poll(1)
+		w.end(0, w.start(0, 1, 2*ms), 1, 3*ms)
+		w.poll(10)
+		w.poll(11) // names read before are in the table by then
+		w.end(0, w.start(0, none, 12*ms), none, 13*ms)
+		counts := w.collect()
+		if a, b := counts[0], counts[1]; a.Unobserved || a.Successes != 1 || !b.Unobserved {
+			t.Errorf("%+v", counts)
+		}
+		w.end(0, w.start(0, 2, 250*ms), 2, 251*ms)
+		w.collect()
+		w.end(0, w.start(0, none, 252*ms), none, 253*ms) // read together with it: b may not have been in the table yet
+		if counts := w.collect(); counts[0].Unobserved || !counts[1].Unobserved {
+			t.Errorf("%+v", counts)
+		}
+	})
+	t.Run("read late", func(t *testing.T) {
+		w := newWorld(t, spec("a", 20*time.Millisecond))
+		w.poll(1)
+		torn := w.take(0)
+		w.put(0, torn, 1, uint64(start)<<kindShift|5<<classShift|noRing<<ringShift)
+		w.want(outcome.Counts{})
+		w.put(0, torn, 0, none<<textShift|uint64(10*ms))
+		w.want(unobserved)
+		w.want(outcome.Counts{})
+	})
+}
+
 // A span that started before the ring was found is an orphan when it ends.
 func TestOrphans(t *testing.T) {
 	w := newWorld(t, spec("a", 20*time.Millisecond))
 	w.end(0, SpanID(5<<classShift|200), 1, 10*ms)
 	w.fail(0, SpanID(5<<classShift|100), 3, 1, 11*ms)
 	w.want(outcome.Counts{Ends: 2, Orphans: 2})
+}
+
+// No span has the ID 0. An end with this ID is an orphan, whichever span has just ended.
+func TestEndOfNoSpan(t *testing.T) {
+	w := newWorld(t, spec("a", 20*time.Millisecond))
+	w.poll(1)
+	w.end(0, w.start(0, 1, 2*ms), 1, 3*ms)
+	w.end(0, 0, 1, 4*ms)
+	w.fail(0, 0, 3, 1, 5*ms)
+	w.want(outcome.Counts{Starts: 1, Ends: 3, Successes: 1, Orphans: 2})
+}
+
+// A program that records faster than beamscope may read its ring loses records. It does not
+// increase beamscope's processor time.
+func TestRate(t *testing.T) {
+	w := newWorld(t, spec("a", 20*time.Millisecond))
+	w.o.rate, w.o.credit = 1000*(readCost+1), 100
+	for at := int64(1); at <= 100; at++ { // 20 slots per millisecond, one of which may be read
+		for range 10 {
+			w.end(0, w.start(0, 1, at*ms), 1, at*ms)
+		}
+		w.poll(at)
+	}
+	if n := w.o.records; n != 200 || w.o.overrun.records != 2000-n {
+		t.Errorf("%d of 2000 were read, %d lost", n, w.o.overrun.records)
+	}
 }
 
 // Records that are overwritten before they are read never become timeouts. Spans that lost one
@@ -155,7 +229,7 @@ func TestOverrunIsNoTimeout(t *testing.T) {
 	w.poll(1)
 	before := w.start(0, 1, 2*ms)
 	w.poll(3)
-	w.end(0, before, 1, 4*ms) // which is overwritten
+	w.end(0, before, 1, 4*ms) // this record is overwritten
 	for i := range int64(n) {
 		s := w.start(0, 1, 5*ms+i)
 		w.end(0, s, 1, 6*ms+i)
@@ -169,9 +243,85 @@ func TestOverrunIsNoTimeout(t *testing.T) {
 	}
 }
 
-// A record that takes a while to be written holds up the time-out of spans, which it may be
-// the end of, and no window. What it ends then came too late for its window.
-func TestHeldUpWriter(t *testing.T) {
+// Windows in which records may have been lost are not observed, and count the loss. Windows before
+// and after them lose nothing.
+func TestOverrunIsMarked(t *testing.T) {
+	const n = 2 << minLogSlots
+	w := newWorld(t, spec("a", 20*time.Millisecond))
+	w.poll(1)
+	w.end(0, w.start(0, 1, 2*ms), 1, 3*ms)
+	w.poll(150)
+	for i := range int64(n) { // in two windows
+		w.end(0, w.start(0, 1, 160*ms+i*100_000), 1, 160*ms+i*100_000+1)
+	}
+	w.poll(212)
+	for range 10 {
+		w.end(0, w.start(0, 1, 310*ms), 1, 320*ms)
+	}
+	w.want(outcome.Counts{Starts: 1, Ends: 1, Successes: 1})
+	lost := uint64(0)
+	for range 2 {
+		c := w.collect()[0]
+		if !c.Unobserved || c.Instances() > 0 {
+			t.Errorf("window %d: %+v", w.next-1, c)
+		}
+		lost += c.Loss.Missed
+	}
+	if lost != n {
+		t.Errorf("%d of %d are lost", lost, n)
+	}
+	if w.o.lost() == 0 {
+		t.Error("no notice counts the records that were lost")
+	}
+	w.want(outcome.Counts{Starts: 10, Ends: 10, Successes: 10})
+	w.want(outcome.Counts{})
+}
+
+// Spans that ended before the ring was found, in windows that were already collected, count as loss
+// of a window that is not observed.
+func TestEarlySpans(t *testing.T) {
+	for _, test := range []struct {
+		what        string
+		early       int64
+		first, then outcome.Counts
+	}{
+		{"some", 100, outcome.Counts{Starts: 105, Ends: 105, Loss: outcome.Loss{Missed: 105}, Unobserved: true}, outcome.Counts{Starts: 7, Ends: 7, Successes: 7}},
+		{"none", 0, outcome.Counts{Starts: 5, Ends: 5, Successes: 5}, outcome.Counts{Starts: 7, Ends: 7, Successes: 7}},
+	} {
+		w := newWorld(t, spec("a", 20*time.Millisecond))
+		for i := range w.header.rings {
+			w.words[wordControl(i)] = control{sample: 0xffff, process: true}.word(firstLease - leaseUnits<<leaseShift + 1)
+		}
+		for i := range test.early {
+			w.end(0, w.start(0, 1, 10*ms+2*i*ms), 1, 11*ms+2*i*ms)
+		}
+		for range 5 {
+			w.end(0, w.start(0, 1, 310*ms), 1, 320*ms)
+		}
+		for range 7 {
+			w.end(0, w.start(0, 1, 410*ms), 1, 420*ms)
+		}
+		r, err := open(w.fakeRing, w.address, 0, 450*ms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.o = newObserved(outcome.VM{PID: 7}, 0, r, closer{})
+		if err := w.o.begin(func() int64 { return 450 * ms }); err != nil {
+			t.Fatal(err)
+		}
+		w.o.open(ledger.NewBook(w.o.id, 300*ms, intake.NewBudget(intake.MaxKept)))
+		w.o.plan(w.s, control{sample: 0xffff})
+		w.next = 3
+		t.Log(test.what)
+		w.want(test.first)
+		w.want(test.then)
+		w.want(outcome.Counts{})
+	}
+}
+
+// A record that takes long to write delays the timeouts of spans, because it may be an end. It does
+// not delay windows. The end that it contains comes too late for its window.
+func TestSlowWriter(t *testing.T) {
 	w := newWorld(t, spec("a", 20*time.Millisecond))
 	w.poll(1)
 	s := w.start(0, 1, 10*ms)
@@ -183,7 +333,7 @@ func TestHeldUpWriter(t *testing.T) {
 	w.want(outcome.Counts{Loss: outcome.Loss{Missed: 1}, Ends: 1})
 }
 
-// A writer that was killed within a record never ends it.
+// A writer that was killed within a record never completes it.
 func TestKilledWriter(t *testing.T) {
 	w := newWorld(t, spec("a", 20*time.Millisecond))
 	w.poll(1)
@@ -207,7 +357,7 @@ func TestKilledWriter(t *testing.T) {
 	}
 }
 
-// While the lease was not kept up, spans were not recorded.
+// Spans were not recorded while the lease was not renewed.
 func TestSilenceIsNotObserved(t *testing.T) {
 	w := newWorld(t, spec("a", 20*time.Millisecond))
 	w.want(outcome.Counts{})
@@ -220,7 +370,7 @@ func TestSilenceIsNotObserved(t *testing.T) {
 		from := int64(w.next-1) * 100
 		switch silent := from+100 > 1400 && from < 5000; {
 		case c.Unobserved == silent:
-		case c.Unobserved && from >= 300: // the lease was last written then
+		case c.Unobserved && from >= 300: // the lease was last written at 300 ms
 		default:
 			t.Errorf("window at %d ms: unobserved %v", from, c.Unobserved)
 		}
@@ -228,8 +378,8 @@ func TestSilenceIsNotObserved(t *testing.T) {
 	}
 }
 
-// While another collector has spans fire the VM's probes, nobody here sees them.
-func TestOtherExplains(t *testing.T) {
+// While another collector makes spans fire the VM's probes, they are not observed here.
+func TestOtherCollectorExplains(t *testing.T) {
 	for _, kernel := range []bool{false, true} {
 		w := newWorld(t, spec("a", 20*time.Millisecond))
 		w.o.kernel = kernel
@@ -256,7 +406,65 @@ func TestOtherExplains(t *testing.T) {
 	}
 }
 
-// Memory that is gone ends it: open spans are lost, and windows from then on not observed.
+// If the ring is new, spans are counted from the first one on. A window in which records were
+// overwritten before they were read is not observed.
+func TestNewRing(t *testing.T) {
+	for _, test := range []struct {
+		what    string
+		spans   int
+		found   int64 // ms between the creation of the ring and its discovery
+		explain uint16
+		want    outcome.Counts
+	}{
+		{"lease taken back", 100, 150, 0, outcome.Counts{}},
+		{"new", 100, 150, 0, outcome.Counts{Starts: 100, Ends: 100, Successes: 100}},
+		{"two laps", 1 << minLogSlots, 150, 0, outcome.Counts{Starts: 128, Ends: 128, Loss: outcome.Loss{Missed: 256}, Unobserved: true}},
+		{"old", 100, firstLease/ms + 1, 0, outcome.Counts{}},
+		{"spans should have fired probes", 100, 150, 0xffff, outcome.Counts{}},
+	} {
+		ring := newFakeRing(1, minLogSlots)
+		ring.text(1, "a")
+		ring.words[wordControl(0)] = control{sample: 0xffff, process: true}.word(firstLease - leaseUnits<<leaseShift + 1)
+		if test.what == "lease taken back" {
+			ring.words[wordControl(0)] = 0
+		}
+		for i := range int64(test.spans) {
+			s := ring.start(0, 1, 10*ms+2*i)
+			ring.end(0, s, 1, 10*ms+2*i+1)
+		}
+		now := test.found * ms
+		r, err := open(ring, ring.address, 0, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := ledger.Schedule(nil).With(outcome.Plan{Window: 100 * time.Millisecond, Specs: []outcome.Spec{spec("a", time.Second)}}, 0, nameOf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := newObserved(outcome.VM{PID: 7}, 0, r, closer{})
+		o.open(ledger.NewBook(o.id, 0, intake.NewBudget(intake.MaxKept)))
+		o.plan(s, control{sample: 0xffff, explain: test.explain})
+		if err := o.begin(func() int64 { return now }); err != nil {
+			t.Fatal(err)
+		}
+		o.poll(now)
+		lost := o.lost()
+		got := o.collect(&s[0], s[0].Plan.At(0))[0].Counts
+		isNew := test.want.Starts > 0
+		if got.Bins = nil; !isNew {
+			test.want.Unobserved = true
+		}
+		test.want.Outcome, test.want.VM = "a", o.id
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s, -want +got:\n%s", test.what, diff)
+		}
+		if isNew && lost+got.Ends+got.Starts != uint64(2*test.spans) {
+			t.Errorf("%s: %d records lost", test.what, lost)
+		}
+	}
+}
+
+// If the memory is gone, reading ends: open spans are lost, and later windows are not observed.
 func TestMemoryGone(t *testing.T) {
 	w := newWorld(t, spec("a", time.Second))
 	w.poll(1)
@@ -281,7 +489,7 @@ type nothing struct{}
 func (nothing) ReadAt([]byte, int64) (int, error)  { return 0, io.ErrUnexpectedEOF }
 func (nothing) WriteAt([]byte, int64) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// A change of dMax cuts what is open; an outcome that joins has the spans that are open.
+// A change of dMax truncates open spans. An added outcome includes spans that are already open.
 func TestPlanChanges(t *testing.T) {
 	w := newWorld(t, spec("a", 50*time.Millisecond))
 	w.poll(1)
@@ -309,8 +517,9 @@ func TestPlanChanges(t *testing.T) {
 	}
 }
 
-// Whatever the order, each span is counted once, as what it was. Where records are lost,
-// nothing is counted as what it was not.
+// In any order of records, each span is counted once and correctly. If records are lost, nothing is
+// counted wrongly, and the counts and the loss together include every span. Spans that never end
+// are an exception: each looks as if it had lost its end, which counts as half a span.
 func TestEverySpanIsCountedOnce(t *testing.T) {
 	const dMax = 20 * ms
 	rapid.Check(t, func(rt *rapid.T) {
@@ -367,13 +576,105 @@ func TestEverySpanIsCountedOnce(t *testing.T) {
 		}
 		lost := sum.Loss.Missed > 0
 		if sum.Successes > truth.Successes || sum.Failures > truth.Failures || sum.Timeouts > truth.Timeouts || sum.Orphans != 0 ||
-			!lost && sum.Instances() != truth.Starts {
+			!lost && sum.Instances() != truth.Starts || sum.Instances()+sum.Loss.Total()+uint64(len(open)+1)/2 < truth.Starts {
 			rt.Fatalf("%+v, and the truth is %+v", sum, truth)
 		}
 	})
 }
 
-// A hostile VM may write anything: reading it ends with an error or some counts.
+// Quick counting of usual instances gives the same counts in each window, even if the plan changes,
+// windows are collected late, or records are lost.
+func TestQuickCountsAreTheSame(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		ring := newFakeRing(2, minLogSlots)
+		for number, text := range texts {
+			ring.text(uint16(number), text)
+		}
+		quick, slow := observing(t, ring, outcome.CountsOnly), observing(t, ring, outcome.Worst)
+		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
+		change := rapid.Int64Range(0, 10).Draw(rt, "window in which dMax changes")
+		burst := rapid.SampledFrom([]int{5, 50, 400}).Draw(rt, "burst")
+		var open []SpanID
+		now := ms
+		for next := uint64(0); next < 12; {
+			for range random.IntN(burst) {
+				now += random.Int64N(100_000)
+				text := uint16(1 + random.IntN(2))
+				if len(open) == 0 || random.IntN(2) == 0 {
+					open = append(open, ring.start(random.IntN(2), text, now))
+					continue
+				}
+				i := len(open) - 1 - random.IntN(min(4, len(open)))
+				if random.IntN(8) == 0 {
+					ring.fail(random.IntN(2), open[i], 3, text, now)
+				} else {
+					ring.end(random.IntN(2), open[i], text, now-random.Int64N(ms)) // some of them before their start
+				}
+				open = append(open[:i], open[i+1:]...)
+			}
+			now += random.Int64N(10 * ms)
+			for _, o := range []*planned{quick, slow} {
+				o.o.poll(now)
+				if o.o.book.Next() == change*100*ms {
+					o.change(t, change*100*ms+200*ms)
+				}
+			}
+			for ; (int64(next)+2)*100*ms < now; next++ {
+				if got, want := quick.collect(next), slow.collect(next); !cmp.Equal(got, want) {
+					rt.Fatalf("window %d: -slow +quick:\n%s", next, cmp.Diff(want, got))
+				}
+			}
+		}
+	})
+}
+
+// A planned observes a ring with a plan that can change.
+type planned struct {
+	o      *observed
+	s      ledger.Schedule
+	detail outcome.Detail
+}
+
+func observing(t testing.TB, ring *fakeRing, detail outcome.Detail) *planned {
+	t.Helper()
+	p := &planned{o: newObserved(outcome.VM{PID: 7}, 0, ring.open(t), closer{}), detail: detail}
+	p.o.open(ledger.NewBook(p.o.id, 0, intake.NewBudget(intake.MaxKept)))
+	p.plan(t, 0, 20*time.Millisecond)
+	return p
+}
+
+// change changes dMax at a time.
+func (p *planned) change(t testing.TB, from int64) {
+	t.Helper()
+	if len(p.s) == 1 {
+		p.plan(t, from, 30*time.Millisecond)
+	}
+}
+
+func (p *planned) plan(t testing.TB, from int64, dMax time.Duration) {
+	t.Helper()
+	a, b := spec("a", dMax), spec("b", 40*time.Millisecond)
+	a.Detail, b.Detail = p.detail, p.detail
+	s, err := p.s.With(outcome.Plan{From: from, Window: 100 * time.Millisecond, Specs: []outcome.Spec{a, b}}, 0, nameOf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.o.book.Replan(s, from)
+	p.o.plan(s, control{sample: 0xffff})
+	p.s = s
+}
+
+func (p *planned) collect(window uint64) []outcome.Counts {
+	from := int64(window) * 100 * ms
+	e := &p.s.Since(from)[0]
+	var counts []outcome.Counts
+	for _, c := range p.o.collect(e, e.Plan.At(e.Plan.Number(from))) {
+		counts = append(counts, c.Counts)
+	}
+	return counts
+}
+
+// A hostile VM may write anything. Reading it returns an error or some counts.
 func FuzzHostileRecords(f *testing.F) {
 	f.Add([]byte("a seed"), uint64(300))
 	f.Fuzz(func(t *testing.T, data []byte, head uint64) {

@@ -12,7 +12,7 @@ func (s SpanID) Class() uint { return uint(s >> classShift & 0xf) }
 func (s SpanID) ring() int    { return int(s >> ringShift & 0xff) }
 func (s SpanID) slot() uint64 { return uint64(s) & slotMask }
 
-// A kind says what a record records.
+// A kind is the kind of event in a record.
 type kind uint8
 
 const (
@@ -21,65 +21,73 @@ const (
 	failure kind = 3
 )
 
-// A record is what happened to a span.
+// A record is an event of a span.
 type record struct {
 	kind    kind
-	text    uint16 // of the name, or of the class of a failure; 0 is none
-	time    int64  // nanoseconds of CLOCK_MONOTONIC, as we have it
+	name    uint16 // text of the span's name
+	time    int64  // nanoseconds of our CLOCK_MONOTONIC
 	span    SpanID
-	parent  SpanID // of a start; 0 where it has none
-	process uint64 // of a start: number and serial of the pid
-	name    uint16 // of an end: the text of the span's name
+	parent  SpanID // of a start; 0 for none
+	process uint64 // of a start: number and serial of the pid; 0 if not requested
+	class   uint16 // of a failure: text of its class; 0 for none
 }
 
-// A state says what a slot holds.
+// A state is the state of a slot's record.
 type state uint8
 
 const (
 	whole  state = iota
-	torn         // its record is being written, or never will be
-	lapped       // a later record has taken its place
+	torn         // the record is incomplete, maybe forever
+	lapped       // a later record has replaced it
 )
 
-// decode reads the record that slot number slot of a ring is to have. now is the present
-// by the VM's clock, offset what that is ahead of ours.
-func decode(data []byte, h header, ring int, slot uint64, now, offset int64) (record, state) {
+// decode decodes the record of slot number slot of a ring, without its extension. now is the
+// present time of the VM's clock, and offset is how far that is ahead of ours.
+func (r *record) decode(data []byte, h *header, ring int, slot uint64, now, offset int64) (isExtended bool, s state) {
 	w0 := binary.LittleEndian.Uint64(data)
 	w1 := binary.LittleEndian.Uint64(data[wordSize:])
 	lap := slot >> h.logSlots
 	if s := worse(stateOf(w0, lap), stateOf(w1, lap)); s != whole {
-		return record{}, s
+		return false, s
 	}
-	r := record{
-		kind: kind(w1 >> kindShift & kindMask),
-		text: uint16(w0 >> textShift & textMask),
-		time: widen(int64(w0&timeMask), now) - offset,
-		span: SpanID(w1 & spanMask),
+	if !r.set(w0, w1, ring, slot, now, offset) {
+		return false, lapped // no program writes such a word
 	}
-	if r.kind == 0 {
-		return record{}, lapped // no program writes that
-	}
-	if r.kind == success {
-		r.name = r.text
-		return r, whole
-	}
-	w2 := binary.LittleEndian.Uint64(data[2*wordSize:])
-	if s := stateOf(w2, lap); s != whole {
-		return record{}, s
-	}
-	if r.kind == failure {
-		r.name = uint16(w2 & textMask)
-		return r, whole
-	}
-	if r.span.ring() != noRing {
-		r.parent = r.span
-	}
-	r.span = SpanID(uint64(r.span)&^(1<<classShift-1) | uint64(ring)<<ringShift | slot&slotMask)
-	r.process = w2 & (1<<lapShift - 1)
-	return r, whole
+	return w1&extended != 0, whole
 }
 
-// stateOf compares the lap of a word with the one it is to have.
+// set decodes the two words of a record. It returns false for an unknown kind.
+func (r *record) set(w0, w1 uint64, ring int, slot uint64, now, offset int64) bool {
+	r.kind = kind(w1 >> kindShift & kindMask)
+	r.name = uint16(w0 >> textShift & textMask)
+	r.time = widen(int64(w0&timeMask), now) - offset
+	r.span = SpanID(w1 & spanMask)
+	r.parent, r.process, r.class = 0, 0, 0
+	if r.kind == start {
+		if r.span.ring() != noRing {
+			r.parent = r.span
+		}
+		r.span = SpanID(uint64(r.span)&^(1<<classShift-1) | uint64(ring)<<ringShift | slot&slotMask)
+	}
+	return r.kind != 0
+}
+
+// extend adds the extension of slot number slot of a ring.
+func (r *record) extend(data []byte, h *header, slot uint64) state {
+	w := binary.LittleEndian.Uint64(data)
+	if s := stateOf(w, slot>>h.logSlots); s != whole {
+		return s
+	}
+	switch r.kind {
+	case start:
+		r.process = w & (1<<lapShift - 1)
+	case failure:
+		r.class = uint16(w & textMask)
+	}
+	return whole
+}
+
+// stateOf compares the lap of a word with the expected lap.
 func stateOf(word, lap uint64) state {
 	switch ahead := (word>>lapShift - lap) & lapMask; {
 	case ahead == 0:
@@ -92,7 +100,7 @@ func stateOf(word, lap uint64) state {
 
 func worse(a, b state) state { return max(a, b) }
 
-// widen returns the time nearest to now that has these lower 40 bits.
+// widen returns the time nearest to now with these lower 40 bits.
 func widen(low, now int64) int64 {
 	const half = 1 << (timeBits - 1)
 	t := now&^timeMask | low

@@ -10,8 +10,8 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// large is a system of 100 probes with 1000 bins each, 40 of them calculated, and a
-// window of each with 1000 instances.
+// large returns a system of 100 probes with 1000 bins each, of which 40 are calculated, and a
+// window with 1000 instances of each.
 func large(b *testing.B) (*scope.System, outcome.Batch) {
 	b.Helper()
 	var source string
@@ -46,8 +46,8 @@ func large(b *testing.B) (*scope.System, outcome.Batch) {
 	return s, batch
 }
 
-// A window of 100 probes of 1000 bins. Ten of these a second are what the engine
-// takes of a core at windows of 100 ms.
+// BenchmarkStep measures a window of 100 probes with 1000 bins. With windows of 100 ms the engine
+// handles ten of these a second.
 func BenchmarkStep(b *testing.B) {
 	s, batch := large(b)
 	p := newPlay(b, s)
@@ -61,8 +61,8 @@ func BenchmarkStep(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)*10/1e9*100, "%core@100ms")
 }
 
-// A window of a probe with as many explained instances as there are, each with 60 parts
-// of 20 processes, compared with 60 quiet windows.
+// BenchmarkExplain measures a window of a probe with the largest number of explained instances.
+// Each has 60 parts of 20 processes. The window is compared with 60 quiet ones.
 func BenchmarkExplain(b *testing.B) {
 	p := newPlay(b, system(b, "", spec("a", 1)))
 	var instances []outcome.Instance

@@ -6,7 +6,7 @@ import (
 	"github.com/beamscope/beamscope/dq"
 )
 
-// Clone returns a copy of the frame that holds for good.
+// Clone returns a copy of the frame that stays valid.
 func (f *Frame) Clone() *Frame {
 	c := *f
 	c.Probes = slices.Clone(f.Probes)
@@ -18,7 +18,7 @@ func (f *Frame) Clone() *Frame {
 	return &c
 }
 
-// own replaces what the probe shares with the engine by copies.
+// own replaces memory that the probe shares with the engine by copies.
 func (p *Probe) own() {
 	p.Counts.Bins = slices.Clone(p.Counts.Bins)
 	p.Counts.Groups = slices.Clone(p.Counts.Groups)
@@ -42,7 +42,7 @@ func (p *Probe) own() {
 		d := *p.Divergence
 		p.Divergence = &d
 	}
-	p.Instances = slices.Clone(p.Instances) // nobody changes their traces
+	p.Instances = slices.Clone(p.Instances) // their traces never change
 	p.Explained = p.Explained.clone()
 	p.Active = slices.Clone(p.Active)
 }

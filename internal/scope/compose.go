@@ -10,9 +10,9 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// calculate evaluates the diagram for each VM that has a probe which it
-// calculates. An outcome of another VM takes part where it is the only one of that
-// name: parts of one system may run in several VMs.
+// calculate evaluates the diagram for each VM with a probe that it calculates. An outcome of
+// another VM takes part if that is the only VM with an outcome of this name, because the parts of
+// one system may run in several VMs.
 func (e *Engine) calculate(f *Frame) error {
 	e.vms = e.vms[:0]
 	for i := range f.Probes {
@@ -38,7 +38,7 @@ func (e *Engine) calculate(f *Frame) error {
 		for i := range f.Probes {
 			if p := &f.Probes[i]; p.VM == vm {
 				if err := e.calculateProbe(p, program); err != nil {
-					return fmt.Errorf("probe %s: %w", p.Name, err)
+					return fmt.Errorf("outcome %s: %w", p.Name, err)
 				}
 			}
 		}
@@ -46,7 +46,7 @@ func (e *Engine) calculate(f *Frame) error {
 	return nil
 }
 
-// program returns the program of a VM. Each has its own, because values belong to
+// program returns the program of a VM. Each VM has its own program, because values belong to
 // their program.
 func (e *Engine) program(vm outcome.VM) (*diagram.Program, error) {
 	if p, ok := e.programs[vm]; ok {
@@ -67,13 +67,23 @@ func (e *Engine) calculateProbe(p *Probe, program *diagram.Program) error {
 	}
 	p.CalculatedFrom, p.CalculatedInsufficient = e.weakest(part)
 	value, _ := program.Value(p.Name)
+	if value.Empty() {
+		p.CalculatedFrom = 0
+		if isComparable(p.CalculatedInsufficient) {
+			// No branch of a choice is known completely, although outcomes of it have instances.
+			p.CalculatedInsufficient = noInstances
+		}
+	}
 	c := calculated{value: value, width: part.width, sampling: e.sampling(part.uses)}
-	return e.series[seriesKey{p.Name, p.VM}].calculate(p, c, e.frame.Number, e.system.History, e.system.Bounds)
+	s := e.series[seriesKey{p.Name, p.VM}]
+	if !value.Empty() && !s.lively {
+		s.endSilence(p)
+	}
+	return s.calculate(p, c, e.frame.Number, e.system.History, e.system.Bounds)
 }
 
-// sampling returns how far a calculated ΔQ may be off because the outcomes that it is
-// calculated from are samples. Those without instances are none: their bounds leave
-// everything open.
+// sampling returns the uncertainty of a calculated ΔQ that comes from sampled outcomes. It leaves
+// out outcomes without instances, because their bounds already allow everything.
 func (e *Engine) sampling(uses []diagram.Use) (s dq.Sampling) {
 	for _, u := range uses {
 		if p := e.leaf(u.Outcome); p != nil && p.Counts.Instances() > 0 {
@@ -83,22 +93,23 @@ func (e *Engine) sampling(uses []diagram.Use) (s dq.Sampling) {
 	return s
 }
 
-// weakest returns how many instances the outcome with the fewest has, and why the
-// verdict on what is made of them all would be none: because one has too few only
-// where nothing worse is true of another.
-//
-// A branch of a choice counts by its share: the error of a distribution function made of
-// n instances falls with √n, and it enters the whole times the share, as if it were one of
-// n/share² instances. One without instances does not count at all: the calculated ΔQ
-// allows for all that it may be.
+// weakest returns the number of instances of the outcome with the fewest, and the reason why the
+// calculated ΔQ gives no verdict. It returns fewInstances as the reason only if no outcome has a
+// worse one.
+// A branch of a choice counts by its share. The error of a distribution function with n instances
+// falls with √n, and the share scales it, as if there were n/share² instances. A branch without
+// instances does not count, because the calculated ΔQ allows all its possibilities. The same
+// holds for an outcome whose VM is ambiguous, but then there is no verdict. If nothing is
+// calculated, least is meaningless.
 func (e *Engine) weakest(part part) (least uint64, why string) {
 	least = math.MaxUint64
 	for i, name := range part.behind {
-		p := e.leaf(name)
+		p, share := e.leaf(name), part.shares[i]
 		if p == nil {
-			return 0, notCalculable
+			why = notCalculable
+			continue
 		}
-		share, n := part.shares[i], p.Counts.Instances()
+		n := p.Counts.Instances()
 		if share < 1 && n == 0 {
 			continue
 		}
@@ -112,14 +123,10 @@ func (e *Engine) weakest(part part) (least uint64, why string) {
 			why = insufficient
 		}
 	}
-	if least == math.MaxUint64 {
-		return 0, noInstances
-	}
 	return least, why
 }
 
-// deltaQ returns the observed ΔQ of an outcome of the VM that the diagram is
-// evaluated for, or nil.
+// deltaQ returns the observed ΔQ of an outcome for the VM that is being evaluated, or nil.
 func (e *Engine) deltaQ(name string) *dq.DeltaQ {
 	p := e.leaf(name)
 	if p == nil {
@@ -128,9 +135,9 @@ func (e *Engine) deltaQ(name string) *dq.DeltaQ {
 	return &e.series[seriesKey{name, p.VM}].deltaQ
 }
 
-// leaf returns the row of an outcome for the VM that the diagram is evaluated for:
-// its own, or where nothing of it has ever happened there, that of the only VM where
-// it has. It is nil where several VMs may be meant.
+// leaf returns the row of an outcome for the VM that is being evaluated. It returns this VM's own
+// row, or that of the only other VM with the outcome if nothing of it has ever happened here. It
+// returns nil if several VMs are possible.
 func (e *Engine) leaf(name string) *Probe {
 	own, has := e.rows[seriesKey{name, e.vm}]
 	if has && e.series[seriesKey{name, e.vm}].lively {

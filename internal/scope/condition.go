@@ -15,24 +15,23 @@ import (
 	"github.com/beamscope/beamscope/dq"
 )
 
-// A condition trigger fires where an expression over the figures of a window is
-// true.
+// A condition trigger fires if an expression over the figures of a window is true.
 type condition struct {
 	source  string
 	program *vm.Program
-	uses    map[string]bool // names
+	uses    []string // names of figures, in order
 }
 
-// figures are what a condition can use. Delays are in seconds; one that falls in
-// the intangible mass is infinite, and what is not known is not a number, with
-// which no comparison holds but !=.
+// figures are the values that a condition can use. Delays are in seconds. A delay in the
+// intangible mass is infinite. An unknown value is NaN, for which every comparison except != is
+// false.
 type figures struct {
 	N       float64 `expr:"n"`       // instances
 	OK      float64 `expr:"ok"`      // successes
 	Failed  float64 `expr:"failed"`  // failures
 	Timeout float64 `expr:"timeout"` // timeouts
 	Rate    float64 `expr:"rate"`    // instances a second
-	Silent  float64 `expr:"silent"`  // seconds for which no instance has ended
+	Silent  float64 `expr:"silent"`  // seconds since an instance last ended
 	Failure float64 `expr:"failure"` // share of instances that did not succeed
 	Lost    float64 `expr:"lost"`
 	Orphan  float64 `expr:"orphan"`
@@ -47,10 +46,10 @@ type figures struct {
 	CalculatedP99     float64 `expr:"calculated_p99"`
 	CalculatedFailure float64 `expr:"calculated_failure"`
 
-	Divergence float64 `expr:"divergence"` // distance beyond what the bins may hide
-	Slack      float64 `expr:"slack"`      // in probability; a hazard is negative
+	Divergence float64 `expr:"divergence"` // the part of the distance that bins cannot hide
+	Slack      float64 `expr:"slack"`      // in probability; negative for a hazard
 
-	S  float64 `expr:"s"` // units, as in 20*ms
+	S  float64 `expr:"s"` // units, for example in 20*ms
 	MS float64 `expr:"ms"`
 	US float64 `expr:"us"`
 }
@@ -66,20 +65,24 @@ func parseCondition(setting string) (Trigger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: write a condition such as p99 > 20*ms && n > 100", firstLine(err.Error()))
 	}
-	w := walk{uses: make(map[string]bool)}
+	var w walk
 	node := program.Node()
 	ast.Walk(&node, &w)
 	if w.refused != "" {
-		return nil, fmt.Errorf("%s has no place in it: write a condition such as p99 > 20*ms && n > 100", w.refused)
+		return nil, fmt.Errorf("%s is not allowed here: write a condition such as p99 > 20*ms && n > 100", w.refused)
+	}
+	var d divisions
+	if ast.Walk(&node, &d); d.byZero != "" {
+		return nil, fmt.Errorf("division by 0 (in %s): divide by something that is not always 0", d.byZero)
 	}
 	return condition{setting, program, w.uses}, nil
 }
 
-// A walk looks through an expression. The language of the library has loops, and a
-// condition comes from a file, perhaps somebody else's: it is arithmetic, comparisons
-// and logic, which always end.
+// A walk checks that an expression contains only arithmetic, comparisons and logic, which always
+// terminate. The expression language of the library has loops, and conditions come from files
+// that may not be trusted.
 type walk struct {
-	uses    map[string]bool
+	uses    []string
 	refused string
 }
 
@@ -87,42 +90,65 @@ type walk struct {
 func (w *walk) Visit(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.IdentifierNode:
-		w.uses[n.Value] = true
+		w.uses = append(w.uses, n.Value)
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.UnaryNode, *ast.ConditionalNode, *ast.ConstantNode:
 	case *ast.BinaryNode:
-		switch {
-		case !slices.Contains(operators(), n.Operator):
+		if !slices.Contains(operators(), n.Operator) {
 			w.refused = n.Operator
-		case (n.Operator == "/" || n.Operator == "%") && isZero(n.Right):
-			w.refused = "a division by 0"
 		}
 	default:
 		w.refused = (*node).String()
 	}
 }
 
-// isZero reports whether a part of an expression is the number 0.
-func isZero(n ast.Node) bool {
-	switch n := n.(type) {
-	case *ast.IntegerNode:
-		return n.Value == 0
-	case *ast.FloatNode:
-		return n.Value == 0
-	case *ast.UnaryNode:
-		return (n.Operator == "-" || n.Operator == "+") && isZero(n.Node)
+// divisions finds a division by 0 in an expression that a [walk] has accepted.
+type divisions struct{ byZero string }
+
+// Visit implements [ast.Visitor].
+func (d *divisions) Visit(node *ast.Node) {
+	n, ok := (*node).(*ast.BinaryNode)
+	if !ok || n.Operator != "/" && n.Operator != "%" || d.byZero != "" {
+		return
 	}
-	return false
+	if x, ok := constant(n.Right); ok && x == 0 {
+		d.byZero = n.String()
+	}
 }
+
+// constant returns the value of a part of an expression if it does not depend on figures, and
+// false otherwise.
+func constant(part ast.Node) (float64, bool) {
+	var w walk
+	ast.Walk(&part, &w)
+	for _, name := range w.uses {
+		if !isUnit(name) {
+			return 0, false
+		}
+	}
+	program, err := expr.Compile(part.String(), expr.Env(figures{}), expr.AsFloat64(), expr.DisableAllBuiltins(), expr.Optimize(false))
+	if err != nil {
+		return 0, false
+	}
+	x, err := expr.Run(program, units())
+	if err != nil {
+		return 0, false // it contains a division by 0
+	}
+	return x.(float64), true
+}
+
+// units returns figures with only the units set.
+func units() figures { return figures{S: 1, MS: 1e-3, US: 1e-6} }
+
+func isUnit(name string) bool { return name == "s" || name == "ms" || name == "us" }
 
 func operators() []string {
 	return []string{"<", "<=", "==", "!=", ">", ">=", "&&", "||", "and", "or", "+", "-", "*", "/", "%", "^", "**"}
 }
 
-// Possible refuses what needs a QTA or a diagram that is not there, and what is about
-// nothing.
+// Possible rejects a condition that needs a missing QTA or diagram, and one that uses no figure.
 func (t condition) Possible(p *ProbeSystem, calculated bool) error {
 	units := 0
-	for name := range t.uses {
+	for _, name := range t.uses {
 		switch {
 		case name == "slack":
 			if err := requiring(p); err != nil {
@@ -132,7 +158,7 @@ func (t condition) Possible(p *ProbeSystem, calculated bool) error {
 			if err := calculable(p, calculated); err != nil {
 				return err
 			}
-		case name == "s" || name == "ms" || name == "us":
+		case isUnit(name):
 			units++
 		}
 	}
@@ -204,8 +230,8 @@ func figuresOf(p *Probe) figures {
 	return f
 }
 
-// decimal returns the multiple of [dq.Tolerance] next to a probability. A condition
-// compares with decimals: a slack of 1 − 0.9 is to be 0.1 and not less.
+// decimal returns the multiple of [dq.Tolerance] nearest to a probability. Conditions compare
+// with decimals: a slack of 1 − 0.9 should equal 0.1, not a little less.
 func decimal(p float64) float64 { return math.Round(p*1e12) / 1e12 }
 
 // observedQuantile returns the upper bound of a quantile in seconds.

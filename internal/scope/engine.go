@@ -11,33 +11,33 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// An Engine turns batches into frames. It knows no clock and no source: the same
-// systems and batches give the same frames, bit for bit. It is not safe for use by
-// several goroutines at once.
+// An Engine turns batches into frames. It uses no clock and no source: the same systems and
+// batches give the same frames, bit for bit. It must not be used by several goroutines at once.
 type Engine struct {
 	system   *System
-	byName   map[string]int  // probes of the system
-	composed map[string]part // what the diagram calculates
+	byName   map[string]int  // indexes of the system's probes by name
+	composed map[string]part // names that the diagram calculates
 	series   map[seriesKey]*series
 	programs map[outcome.VM]*diagram.Program
 
 	number   uint64
 	frame    Frame
-	rows     map[seriesKey]int   // of the frame's probes
-	vms      []outcome.VM        // of the calculation, see calculate
-	counted  []outcome.VM        // that the batch has counts of
-	known    map[outcome.VM]bool // the same, to look up
-	countsOf map[string][]int    // indices of the batch's counts, by outcome
-	rowsOf   map[string][]int    // indices of the frame's probes, by name
-	omitted  int                 // rows that had no room in the last frame
-	notices  []string            // for the next frame
+	rows     map[seriesKey]int   // indexes of the frame's probes
+	vms      []outcome.VM        // VMs to calculate, see calculate
+	counted  []outcome.VM        // VMs with counts in the batch
+	known    map[outcome.VM]bool // the same VMs as a set
+	countsOf map[string][]int    // indexes of the batch's counts, by outcome
+	rowsOf   map[string][]int    // indexes of the frame's probes, by name
+	omitted  int                 // rows without room in the last frame
+	notices  []string            // notices for the next frame
+	begun    bool                // a window was observed, at least for some outcome
 
-	// What the diagram is evaluated for at the moment.
+	// The VM that is being evaluated.
 	vm     outcome.VM
 	lookup func(name string) *dq.DeltaQ
 }
 
-// ErrWindow says that a window ends before it begins.
+// ErrWindow means that a window ends before it begins.
 var ErrWindow = errors.New("not a window")
 
 type seriesKey struct {
@@ -45,12 +45,12 @@ type seriesKey struct {
 	vm   outcome.VM
 }
 
-// A part is something that the diagram calculates.
+// A part is a name that the diagram calculates.
 type part struct {
-	behind []string      // the outcomes that it is calculated from
-	shares []float64     // with which these take part
-	uses   []diagram.Use // how
-	width  time.Duration // of their widest bins
+	behind []string      // the outcomes from which it is calculated
+	shares []float64     // their shares
+	uses   []diagram.Use // how they are used
+	width  time.Duration // width of their widest bins
 }
 
 // NewEngine returns an engine for a system.
@@ -64,25 +64,24 @@ func NewEngine(s *System) (*Engine, error) {
 	if err := e.Configure(s); err != nil {
 		return nil, err
 	}
-	e.notices = nil
 	return e, nil
 }
 
-// StartAt has the next frame be of this number. It is for replaying windows that were
-// not the first.
-func (e *Engine) StartAt(number uint64) { e.number = number }
+// StartAt sets the number of the next frame. It is for replaying windows from the middle of an
+// observation.
+func (e *Engine) StartAt(number uint64) { e.number, e.begun = number, number > 0 }
 
-// System returns the system that the next batch is for.
+// System returns the system for the next batch.
 func (e *Engine) System() *System { return e.system }
 
-// Configure has the batches from now on be those of another system. What stays the
-// same keeps its history; what does not begins a new one, and the next frame says
-// so. On an error everything is as it was.
+// Configure sets the system of the batches from now on. Unchanged probes keep their history.
+// Changed ones begin a new one, and the next frame has a notice. After an error everything stays
+// unchanged.
 func (e *Engine) Configure(s *System) error {
 	byName := make(map[string]int)
 	for i, p := range s.Probes {
 		if _, err := p.Grid(); err != nil {
-			return fmt.Errorf("probe %s: %w", p.Spec.Name, err)
+			return fmt.Errorf("outcome %s: %w", p.Spec.Name, err)
 		}
 		byName[p.Spec.Name] = i
 	}
@@ -100,7 +99,7 @@ func (e *Engine) Configure(s *System) error {
 	return nil
 }
 
-// compose returns what a system's diagram calculates, by name.
+// compose returns the parts that a system's diagram calculates, by name.
 func compose(s *System, byName map[string]int) (map[string]part, error) {
 	if s.Diagram == nil {
 		return nil, nil
@@ -115,7 +114,7 @@ func compose(s *System, byName map[string]int) (map[string]part, error) {
 		for _, leaf := range p.behind {
 			i, ok := byName[leaf]
 			if !ok {
-				return nil, fmt.Errorf("the diagram's outcome %s is no probe of the system", leaf)
+				return nil, fmt.Errorf("the diagram's outcome %s is none of the system's", leaf)
 			}
 			p.width = max(p.width, s.Probes[i].Spec.BinWidth)
 			p.shares = append(p.shares, program.Share(name, leaf))
@@ -125,7 +124,7 @@ func compose(s *System, byName map[string]int) (map[string]part, error) {
 	return composed, nil
 }
 
-// carryOver brings the series over from the system before.
+// carryOver takes over the series of the previous system.
 func (e *Engine) carryOver(before *System) error {
 	if before.Window != e.system.Window {
 		e.note("windows of %v instead of %v: every history begins anew", e.system.Window, before.Window)
@@ -167,8 +166,7 @@ func (e *Engine) carryOver(before *System) error {
 	return nil
 }
 
-// changed returns the probes that are observed in another way than before, and notes
-// which these are.
+// changed returns the probes whose observation has changed, and adds notices about them.
 func (e *Engine) changed(before *System) map[string]bool {
 	was := make(map[string]outcome.Spec)
 	for _, p := range before.Probes {
@@ -191,14 +189,14 @@ func (e *Engine) changed(before *System) map[string]bool {
 	return changed
 }
 
-// sameObservation tells whether two specs observe the same; their detail does not
-// matter, nor what their instances are grouped by besides, nor whether they are explained.
+// sameObservation reports whether two specs observe the same. It ignores their details, groups
+// and explanations.
 func sameObservation(a, b outcome.Spec) bool {
 	a.Detail, a.Group, a.Explain = b.Detail, b.Group, b.Explain
 	return a == b
 }
 
-// sameEvents tells whether two specs are of the same events, however they are counted.
+// sameEvents reports whether two specs have the same events, however these are counted.
 func sameEvents(a, b outcome.Spec) bool {
 	return a.Span == b.Span && a.Wrapper == b.Wrapper && a.VM == b.VM
 }
@@ -214,8 +212,8 @@ func (e *Engine) note(format string, args ...any) {
 	e.notices = append(e.notices, fmt.Sprintf(format, args...))
 }
 
-// Step makes the frame of the next window. What the batch and the frame refer to is
-// shared: both hold until the next call.
+// Step makes the frame of the next window. The frame shares memory with the batch: both are valid
+// until the next call.
 func (e *Engine) Step(b *outcome.Batch) (*Frame, error) {
 	if b.Window.To <= b.Window.From {
 		return nil, fmt.Errorf("%w: from %d to %d ns", ErrWindow, b.Window.From, b.Window.To)
@@ -228,6 +226,8 @@ func (e *Engine) Step(b *outcome.Batch) (*Frame, error) {
 	e.notices = e.notices[:0]
 	e.number++
 
+	e.begun = e.begun || isObserved(b)
+	f.Attaching = !e.begun
 	if err := e.observe(f, b); err != nil {
 		return nil, err
 	}
@@ -250,9 +250,15 @@ func (e *Engine) Step(b *outcome.Batch) (*Frame, error) {
 	return f, nil
 }
 
-// explanation says where the time went of the instances of the probe that a trigger fired
-// at. Where none of these is explained, and the diagram calculates the probe, it is about
-// the outcome behind it of which the slowest one is, and says so.
+// isObserved reports whether a window was observed for at least one outcome. A batch without
+// outcomes counts as observed.
+func isObserved(b *outcome.Batch) bool {
+	return len(b.Counts) == 0 || slices.ContainsFunc(b.Counts, func(c outcome.Counts) bool { return !c.Unobserved })
+}
+
+// explanation describes where the time went in the instances of the probe whose trigger fired. If
+// none of these is explained and the diagram calculates the probe, it describes the outcome
+// behind the probe that has the slowest explained instance, preceded by the outcome's name.
 func (e *Engine) explanation(x *Firing) string {
 	if at, ok := e.rows[seriesKey{x.Probe, x.VM}]; ok && e.frame.Probes[at].Explained != nil {
 		return e.explainedBy(&e.frame.Probes[at])
@@ -265,7 +271,7 @@ func (e *Engine) explanation(x *Firing) string {
 			continue
 		}
 		for _, i := range e.frame.Probes[at].Instances {
-			if i.Trace != nil && (slowest == nil || i.Elapsed() > longest) {
+			if i.Trace != nil && i.Elapsed() > longest {
 				slowest, longest = &e.frame.Probes[at], i.Elapsed()
 			}
 		}
@@ -276,8 +282,9 @@ func (e *Engine) explanation(x *Firing) string {
 	return slowest.Name + ": " + e.explainedBy(slowest)
 }
 
-// explainedBy says where the time of a probe's instances went, and what has grown: what has
-// settled, or else in this window alone, as a trigger has found this window unusual.
+// explainedBy describes where the time of a probe's instances went, and which share has grown. It
+// prefers a shift over several windows to growth in this window alone, which counts because a
+// trigger found the window unusual.
 func (e *Engine) explainedBy(p *Probe) string {
 	shift := p.Explained.Shift
 	if shift == nil {
@@ -286,9 +293,9 @@ func (e *Engine) explainedBy(p *Probe) string {
 	return p.explanation(shift)
 }
 
-// observe makes the frame's rows: one for each probe and VM. A probe of which nothing
-// was counted, as of an operator that the recording's diagram did not have, has one for
-// each VM of which anything was, and one of no VM only where there is none.
+// observe makes the frame's rows, one for each probe and VM. A probe may have no counts in the
+// batch, for example an operator that the recording's diagram did not have. It then has a row for
+// each VM with any counts, or one row without a VM if there are none.
 func (e *Engine) observe(f *Frame, b *outcome.Batch) error {
 	e.index(b)
 	clear(e.rows)
@@ -315,7 +322,7 @@ func (e *Engine) observe(f *Frame, b *outcome.Batch) error {
 	f.Probes = rows
 	for i := range rows {
 		if err := e.observeProbe(&rows[i]); err != nil {
-			return fmt.Errorf("probe %s: %w", rows[i].Name, err)
+			return fmt.Errorf("outcome %s: %w", rows[i].Name, err)
 		}
 		e.rows[seriesKey{rows[i].Name, rows[i].VM}] = i
 		e.rowsOf[rows[i].Name] = append(e.rowsOf[rows[i].Name], i)
@@ -328,7 +335,7 @@ func (e *Engine) observe(f *Frame, b *outcome.Batch) error {
 	return nil
 }
 
-// index sorts the counts of a batch by outcome, and notes the VMs that they are of.
+// index sorts the counts of a batch by outcome, and collects their VMs.
 func (e *Engine) index(b *outcome.Batch) {
 	empty(e.countsOf)
 	e.counted = e.counted[:0]
@@ -349,16 +356,15 @@ func (e *Engine) index(b *outcome.Batch) {
 	}
 }
 
-// empty empties the lists of a map and keeps their memory.
+// empty empties the lists in a map, and keeps their memory.
 func empty(lists map[string][]int) {
 	for name := range lists {
 		lists[name] = lists[name][:0]
 	}
 }
 
-// forget gives up what has had no row for so long that neither a history nor an
-// incident has anything to do with what may come: a VM that was not reached for a
-// window is the same one afterwards.
+// forget drops series without a row for so long that no history and no incident needs them any
+// more. Series of a VM that is missing in a few windows stay.
 func (e *Engine) forget(w outcome.Window) {
 	for key, s := range e.series {
 		past := e.frame.Number-s.seen.number >= uint64(e.system.History) && w.To-s.seen.to > int64(e.system.HoldOff)
@@ -368,9 +374,9 @@ func (e *Engine) forget(w outcome.Window) {
 	}
 }
 
-// reuse returns a new row with the memory of the one that was in its place.
+// reuse returns a new row that reuses the memory of the previous row in its place.
 func reuse(rows []Probe, p *ProbeSystem, w outcome.Window, c outcome.Counts) Probe {
-	row := Probe{Name: p.Spec.Name, VM: c.VM, Window: w, Spec: p.Spec, Counts: c, Fitted: p.Fitted}
+	row := Probe{Name: p.Spec.Name, VM: c.VM, Window: w, Spec: p.Spec, Counts: c, Fitted: p.Fitted, Required: p.QTA != nil}
 	if len(rows) < cap(rows) {
 		old := &rows[:len(rows)+1][len(rows)]
 		row.Mean.Band, row.CalculatedMean.Band = old.Mean.Band, old.CalculatedMean.Band
@@ -387,7 +393,7 @@ func (e *Engine) observeProbe(p *Probe) error {
 	c := &p.Counts
 	s.lively = s.lively || c.Starts+c.Ends+c.Instances()+c.Loss.Total() > 0
 	p.Seen = s.lively
-	s.listen(p)
+	s.updateSilence(p)
 	s.instances = s.instances[:0]
 	return s.observe(p, e.frame.Number, e.system.Samples, e.system.Bounds)
 }
@@ -405,7 +411,7 @@ func (e *Engine) seriesOf(p *Probe) (*series, error) {
 	return s, nil
 }
 
-// distribute gives each probe its instances, worst first, and where their time went.
+// distribute assigns instances and explanations to each probe, the worst instances first.
 func (e *Engine) distribute(instances []outcome.Instance) {
 	for _, i := range instances {
 		if _, ok := e.rows[seriesKey{i.Outcome, i.VM}]; ok {

@@ -16,7 +16,7 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// A frame holds the ΔQ of what was counted, with the quantiles over all instances.
+// A frame contains the ΔQ of the counts, with quantiles over all instances.
 func TestObserved(t *testing.T) {
 	c := counts("a", 1, 2, 0, 3)
 	c.Failures, c.Timeouts = 1, 1
@@ -27,19 +27,20 @@ func TestObserved(t *testing.T) {
 		d, ok := p.Observed.QuantileFigure(q)
 		got = append(got, fmt.Sprint(d, ok))
 	}
-	// Of 8 instances the 2nd is in bin 1, the 4th and the 6th in bin 3, the 8th failed.
+	// Of 8 instances, the 2nd is in bin 1, the 4th and the 6th are in bin 3, and the 8th failed.
 	want := []string{"8 8", "2ms true", "4ms true", "4ms true", "0s false"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	if p.Calculated != nil || p.Divergence != nil || p.Judgement != nil {
-		t.Error("there is something that nobody asked for")
+		t.Error("the frame has something that was not requested")
 	}
 }
 
-// What the diagram calculates, by hand: a is 1 to 2 ms or, for one in two, fails; b is 0
-// to 1 ms. So their sequence is done after 1 to 3 ms with a probability of a half;
-// both are done after 1 to 2 ms with a half; one of them after 0 to 1 ms for sure.
+// The diagram's results, calculated by hand. Outcome a takes 1 to 2 ms or fails, each with a
+// probability of a half. Outcome b takes 0 to 1 ms. So their sequence is done after 1 to 3 ms
+// with a probability of a half. Both are done after 1 to 2 ms with a probability of a half. One
+// of them is certainly done after 0 to 1 ms.
 func TestCalculated(t *testing.T) {
 	s := system(t, "seq = a -> b; both = a:both(a, b); one = f:one(a, b);",
 		spec("a", 4), spec("b", 4), spec("seq", 8), spec("both", 4), spec("one", 4))
@@ -48,7 +49,7 @@ func TestCalculated(t *testing.T) {
 	f := newPlay(t, s).step(a, counts("b", 5, 0, 0, 0))
 	for _, tc := range []struct {
 		name   string
-		lo, hi []float64 // at 0, 1, 2, 3 ms
+		lo, hi []float64 // values at 0, 1, 2, 3 ms
 	}{
 		{"seq", []float64{0, 0, 0, 0.5}, []float64{0, 0.5, 0.5, 0.5}},
 		{"both", []float64{0, 0, 0.5, 0.5}, []float64{0, 0.5, 0.5, 0.5}},
@@ -70,9 +71,9 @@ func TestCalculated(t *testing.T) {
 	}
 }
 
-// A branch of a choice that does not happen in a window may be anything: the bounds are
-// wider by its share, and a verdict can be given all the same. With few instances it counts
-// by its share: 3 of one in a hundred are as good as 30000, and 100 of 99 in a hundred as 102.
+// If a branch of a choice has no instances in a window, it may be anything. The bounds are wider
+// by its share, but a verdict is still possible. A branch with few instances counts by its share:
+// 3 instances of a branch of 1 % are as good as 30000, and 100 of one of 99 % are as good as 102.
 func TestCalculatedWithoutARareBranch(t *testing.T) {
 	s := system(t, "probe = p:pick[0.99, 0.01](often, rare)", spec("often", 4), spec("rare", 4), spec("probe", 4), spec("pick", 4))
 	s.Samples = 10
@@ -86,7 +87,7 @@ func TestCalculatedWithoutARareBranch(t *testing.T) {
 	p := newPlay(t, s)
 	for _, tt := range []struct {
 		rare    outcome.Counts
-		lo, hi  float64 // within 4 ms
+		lo, hi  float64 // bounds within 4 ms
 		from    uint64
 		verdict string
 	}{
@@ -113,8 +114,8 @@ func TestCalculatedWithoutARareBranch(t *testing.T) {
 	}
 }
 
-// A probe of which nothing was counted, as of an operator that is new in a replay, is of
-// the VMs of which anything was, and of none where there are none.
+// A probe without counts, such as a new operator in a replay, has rows for the VMs with counts,
+// or a row without a VM if there are none.
 func TestNotCounted(t *testing.T) {
 	other := outcome.VM{PID: 8, Node: "c@d"}
 	elsewhere := counts("a", 1)
@@ -144,8 +145,8 @@ func TestNotCounted(t *testing.T) {
 	}
 }
 
-// Where an outcome has no instances, what it is part of is not calculated, and says
-// so; the rest is.
+// If an outcome has no instances, the names that contain it are not calculated, and the frame
+// shows the reason. Other names are.
 func TestPartlyCalculated(t *testing.T) {
 	s := system(t, "ab = a -> b; bc = b -> c;", spec("a", 2), spec("b", 2), spec("c", 2), spec("ab", 4), spec("bc", 4))
 	f := newPlay(t, s).step(counts("a", 0, 0), counts("b", 1, 0), counts("c", 1, 0), counts("ab", 1, 0, 0, 0), counts("bc", 1, 0, 0, 0))
@@ -157,8 +158,8 @@ func TestPartlyCalculated(t *testing.T) {
 	}
 }
 
-// Few instances of one outcome do not hide that another has none: nothing is
-// calculated, and all goes on.
+// If one outcome has few instances and another one none, nothing is calculated, and the engine
+// continues.
 func TestFewAndNone(t *testing.T) {
 	s := system(t, "ab = a -> b", spec("a", 4), spec("b", 4), spec("ab", 8))
 	s.Samples = 50
@@ -168,19 +169,24 @@ func TestFewAndNone(t *testing.T) {
 	}
 }
 
-// Whatever outcomes have instances in a window, and how many, there is a frame.
+// There is a frame whatever outcomes have instances in a window, however many, and in whatever
+// VMs.
 func TestAnyCounts(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		s := system(t, "abc = a -> f:bc(b, c); twice = s:abc -> a", spec("a", 4), spec("b", 4), spec("c", 8), spec("abc", 8), spec("bc", 8))
+		s := system(t, "abc = a -> f:bc(b, c); twice = s:abc -> p:pick[0.9, 0.1](a, b -> c)",
+			spec("a", 4), spec("b", 4), spec("c", 8), spec("abc", 8), spec("bc", 8), spec("pick", 8))
 		s.Samples = rapid.Uint64Range(0, 20).Draw(r, "samples")
 		p := newPlay(t, s)
 		for range rapid.IntRange(1, 6).Draw(r, "windows") {
 			var all []outcome.Counts
 			for _, x := range s.Probes {
 				c := counts(x.Spec.Name, make([]uint64, x.Spec.Bins)...)
-				c.Successes = rapid.Uint64Range(0, 30).Draw(r, "successes")
+				c.Successes = rapid.Uint64Range(0, 30).Draw(r, "successes") * rapid.Uint64Range(0, 1).Draw(r, "any")
+				c.VM.PID = rapid.IntRange(7, 9).Draw(r, "VM")
 				c.Bins[rapid.IntRange(0, x.Spec.Bins-1).Draw(r, "bin")] = c.Successes
-				c.Failures, c.Timeouts = rapid.Uint64Range(0, 2).Draw(r, "failures"), rapid.Uint64Range(0, 2).Draw(r, "timeouts")
+				if c.Successes > 0 {
+					c.Failures, c.Timeouts = rapid.Uint64Range(0, 2).Draw(r, "failures"), rapid.Uint64Range(0, 2).Draw(r, "timeouts")
+				}
 				c.Loss.Missed = rapid.Uint64Range(0, 1).Draw(r, "missed")
 				c.Unobserved = rapid.Bool().Draw(r, "unobserved")
 				all = append(all, c)
@@ -190,8 +196,7 @@ func TestAnyCounts(t *testing.T) {
 	})
 }
 
-// Several VMs are calculated each by itself; an outcome that only one VM has takes
-// part in all.
+// Each VM is calculated separately. An outcome that only one VM has takes part in all of them.
 func TestCalculatedForEachVM(t *testing.T) {
 	of := func(vm outcome.VM, c outcome.Counts) outcome.Counts { c.VM = vm; return c }
 	one, two, remote := outcome.VM{PID: 1}, outcome.VM{PID: 2}, outcome.VM{Node: "10.0.0.5"}
@@ -203,7 +208,7 @@ func TestCalculatedForEachVM(t *testing.T) {
 	got := make(map[outcome.VM]float64)
 	for _, p := range f.Probes {
 		if p.Name == "sum" {
-			got[p.VM] = p.Calculated.At(2).Lo // done within 2 ms for sure
+			got[p.VM] = p.Calculated.At(2).Lo // certainly done within 2 ms
 		}
 	}
 	if diff := cmp.Diff(map[outcome.VM]float64{one: 1, two: 0}, got); diff != "" {
@@ -211,7 +216,7 @@ func TestCalculatedForEachVM(t *testing.T) {
 	}
 }
 
-// The mean is over the windows with instances among the last, and forgets.
+// The mean covers the windows with instances among the last ones, and drops older ones.
 func TestMean(t *testing.T) {
 	s := system(t, "", spec("a", 2))
 	s.History = 3
@@ -220,7 +225,7 @@ func TestMean(t *testing.T) {
 	for i, tc := range []struct {
 		counts  outcome.Counts
 		windows int
-		mean    float64 // at 1 ms
+		mean    float64 // mean at 1 ms
 	}{
 		{early, 1, 1}, {late, 2, 0.5}, {late, 3, 1.0 / 3}, {late, 3, 0}, {none, 2, 0}, {none, 1, 0}, {none, 0, 0}, {early, 1, 1},
 	} {
@@ -231,8 +236,8 @@ func TestMean(t *testing.T) {
 	}
 }
 
-// A change of bins begins a new history for that probe and for what is calculated
-// from it, says so, and leaves the others alone.
+// A change of bins begins a new history for that probe and for the names calculated from it, with
+// a notice. Other probes keep theirs.
 func TestConfigureKeepsHistory(t *testing.T) {
 	first := system(t, "sum = a -> b;", spec("a", 2), spec("b", 2), spec("sum", 4), spec("c", 2))
 	second := system(t, "sum = a -> b;", spec("a", 4), spec("b", 2), spec("sum", 4), spec("c", 2))
@@ -260,7 +265,8 @@ func TestConfigureKeepsHistory(t *testing.T) {
 	}
 }
 
-// Another diagram begins the calculated histories anew, another window every one.
+// A new diagram begins all calculated histories anew. A new window length begins every history
+// anew.
 func TestConfigureDiagramAndWindow(t *testing.T) {
 	batch := []outcome.Counts{counts("a", 1, 0), counts("b", 1, 0), counts("x", 1, 0, 0, 0)}
 	specs := []outcome.Spec{spec("a", 2), spec("b", 2), spec("x", 4)}
@@ -284,18 +290,18 @@ func TestConfigureDiagramAndWindow(t *testing.T) {
 	}
 }
 
-// A system that cannot be is refused and changes nothing.
+// An invalid system is rejected and changes nothing.
 func TestConfigureRefuses(t *testing.T) {
 	good := system(t, "", spec("a", 2))
 	p := newPlay(t, good)
 	for name, bad := range map[string]*scope.System{
-		"no bins":            system(t, "", spec("a", 0)),
-		"outcome not there":  system(t, "x = a -> b;", spec("a", 2), spec("x", 2)),
-		"bins of no length":  {Probes: []scope.ProbeSystem{{Spec: outcome.Spec{Name: "a", Bins: 2}}}},
-		"bins beyond number": system(t, "", spec("a", dq.MaxBins+1)),
+		"no bins":              system(t, "", spec("a", 0)),
+		"a missing outcome":    system(t, "x = a -> b;", spec("a", 2), spec("x", 2)),
+		"bins without a width": {Probes: []scope.ProbeSystem{{Spec: outcome.Spec{Name: "a", Bins: 2}}}},
+		"too many bins":        system(t, "", spec("a", dq.MaxBins+1)),
 	} {
 		if err := p.engine.Configure(bad); err == nil {
-			t.Errorf("%s was taken", name)
+			t.Errorf("%s was accepted", name)
 		}
 	}
 	if p.engine.System() != good {
@@ -304,7 +310,7 @@ func TestConfigureRefuses(t *testing.T) {
 	p.step(counts("a", 1, 0))
 }
 
-// A VM that has gone leaves no row and no history behind.
+// A VM that has gone leaves neither a row nor a history.
 func TestVMsComeAndGo(t *testing.T) {
 	p := newPlay(t, system(t, "", spec("a", 2)))
 	for range 3 {
@@ -324,7 +330,7 @@ func TestVMsComeAndGo(t *testing.T) {
 	}
 }
 
-// A VM that is not reached for a window does not begin another incident.
+// A VM that is missing in a window does not begin another incident afterwards.
 func TestIncidentSurvivesAbsence(t *testing.T) {
 	s := system(t, "", spec("a", 2))
 	s.Probes[0].Triggers = triggers(t, "load", "0")
@@ -339,8 +345,8 @@ func TestIncidentSurvivesAbsence(t *testing.T) {
 	}
 }
 
-// Each VM that a source sees has a row of each outcome, also of those that only
-// happen in another: a diagram over both takes them from where they happen.
+// Each VM that a source sees has a row for each outcome, even for outcomes that happen only in
+// another VM. A diagram over both VMs takes each outcome from where it happens.
 func TestCalculatedAcrossVMs(t *testing.T) {
 	one, two := outcome.VM{PID: 1}, outcome.VM{PID: 2}
 	of := func(vm outcome.VM, c outcome.Counts) outcome.Counts { c.VM = vm; return c }
@@ -358,7 +364,7 @@ func TestCalculatedAcrossVMs(t *testing.T) {
 	}
 }
 
-// Changes are noted in the order of the probes, once each.
+// Notices about changes are in the order of the probes, and occur once each.
 func TestNoticesInOrder(t *testing.T) {
 	for range 20 {
 		p := newPlay(t, system(t, "", spec("a", 2), spec("b", 2), spec("c", 2)))
@@ -381,8 +387,8 @@ func TestNoticesInOrder(t *testing.T) {
 	}
 }
 
-// Where the bins of an outcome are much narrower than what is calculated from it is
-// long, what is calculated has wider ones.
+// If the bins of an outcome are very narrow compared with the length of what is calculated from
+// it, the result has wider bins.
 func TestManyBins(t *testing.T) {
 	s := system(t, "x = a -> b;", spec("a", 2), spec("b", 2), spec("x", 100))
 	for i := range 2 {
@@ -394,7 +400,7 @@ func TestManyBins(t *testing.T) {
 	}
 }
 
-// Instances go to their probe and VM, worst first.
+// Instances are assigned to their probe and VM, the worst first.
 func TestInstances(t *testing.T) {
 	at := func(id uint64, s outcome.Status, elapsed int64) outcome.Instance {
 		return outcome.Instance{Outcome: "a", VM: beam, ID: id, Status: s, End: elapsed}
@@ -417,7 +423,7 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// A clone does not change with the next frame.
+// A clone does not change when the next frame is made.
 func TestClone(t *testing.T) {
 	s := system(t, "x = a -> b;", spec("a", 2), spec("b", 2), spec("x", 4))
 	qta, err := dq.NewQTA(0.1, dq.Step{T: ms, P: 0.5})
@@ -452,7 +458,7 @@ func TestClone(t *testing.T) {
 	}
 }
 
-// In the steady state a window costs no allocation.
+// In the steady state a window needs no allocation.
 func TestStepAllocatesNothing(t *testing.T) {
 	s := system(t, "x = a -> b; y = f:y(a, b); z = p:z[0.4, 0.6](s:x, s:y);",
 		spec("a", 100), spec("b", 100), spec("x", 200), spec("y", 100), spec("z", 200))
@@ -470,7 +476,7 @@ func TestStepAllocatesNothing(t *testing.T) {
 	batch := outcome.Batch{Counts: []outcome.Counts{
 		counts("a", bins[:100]...), counts("b", bins[:100]...), counts("x", bins...), counts("y", bins[:100]...), counts("z", bins...),
 	}, Instances: []outcome.Instance{{Outcome: "a", VM: beam}, {Outcome: "x", VM: beam}}}
-	for range 40 { // until everything has the room it needs
+	for range 40 { // until everything has its memory
 		p.batch(batch)
 	}
 	if n := testing.AllocsPerRun(100, func() { p.batch(batch) }); n > 0 {
@@ -478,8 +484,8 @@ func TestStepAllocatesNothing(t *testing.T) {
 	}
 }
 
-// What is as bad comes in the order in which it ended, as it does where it is explained.
-func TestAsBadInstances(t *testing.T) {
+// Equally bad instances are in the order of their ends, for explanations too.
+func TestEquallyBadInstances(t *testing.T) {
 	p := newPlay(t, system(t, "", spec("a", 1)))
 	at := func(id uint64, end int64) outcome.Instance {
 		return outcome.Instance{Outcome: "a", VM: beam, ID: id, Start: end - 5, End: end}
@@ -491,5 +497,91 @@ func TestAsBadInstances(t *testing.T) {
 	}
 	if diff := cmp.Diff([]uint64{2, 3, 1}, ids); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// If no branch of a choice is known completely, nothing is calculated, and the engine continues.
+// Otherwise the frame would fail, because there is nothing to compare.
+func TestCalculatedWithoutACompleteBranch(t *testing.T) {
+	p := newPlay(t, system(t, "probe = p:pick[0.9, 0.1](hit, back -> late)",
+		spec("hit", 4), spec("back", 4), spec("late", 4), spec("pick", 8), spec("probe", 8)))
+	for _, name := range []string{"pick", "probe"} {
+		f := p.step(counts("hit", 0, 0, 0, 0), counts("back", 10, 0, 0, 0), counts("late", 0, 0, 0, 0), counts(name, 10, 0, 0, 0, 0, 0, 0, 0))
+		row := probe(t, f, name)
+		if !row.Calculated.Empty() || row.CalculatedFrom != 0 || row.CalculatedInsufficient != "no instances" || row.Divergence != nil {
+			t.Errorf("%s: %v, from %d, insufficient: %q, divergence %v", name, row.Calculated, row.CalculatedFrom, row.CalculatedInsufficient, row.Divergence)
+		}
+	}
+	lost := counts("back", 10, 0, 0, 0)
+	lost.Loss.NoRoom = 1
+	row := probe(t, p.step(counts("hit", 0, 0, 0, 0), lost, counts("late", 0, 0, 0, 0)), "pick")
+	if row.CalculatedFrom != 0 || row.CalculatedInsufficient != "loss" {
+		t.Errorf("with loss: from %d, insufficient: %q", row.CalculatedFrom, row.CalculatedInsufficient)
+	}
+}
+
+// If it is ambiguous in which VM a branch of a choice is, the engine continues. The calculated ΔQ
+// allows all possibilities of the branch, and there is no verdict.
+func TestCalculatedWithABranchOfSeveralVMs(t *testing.T) {
+	p := newPlay(t, system(t, "probe = p:pick[0.75, 0.25](here, there)", spec("here", 4), spec("there", 4), spec("pick", 4)))
+	second, third := counts("there", 10, 0, 0, 0), counts("there", 0, 0, 0, 10)
+	second.VM, third.VM = outcome.VM{PID: 8}, outcome.VM{PID: 9}
+	for here, from := range map[uint64]uint64{9: 16, 0: 0} {
+		row := probe(t, p.step(counts("here", here, 0, 0, 0), second, third, counts("pick", 10, 0, 0, 0)), "pick")
+		if row.CalculatedFrom != from || row.CalculatedInsufficient != "nothing to calculate from" || row.Divergence != nil {
+			t.Errorf("%d: from %d, insufficient: %q, divergence %v", here, row.CalculatedFrom, row.CalculatedInsufficient, row.Divergence)
+		}
+		success, ok := row.Calculated.Success()
+		if ok != (here > 0) || ok && (math.Abs(success.Lo-0.75) > 1e-12 || success.Hi < 1) {
+			t.Errorf("%d: success %v %v, want 0.75 to 1", here, success, ok)
+		}
+	}
+}
+
+// If several reasons prevent a verdict, the frame shows the first one that is worse than too few
+// instances, wherever it is.
+func TestWorstReasonOfSeveral(t *testing.T) {
+	of := map[string]func(name string) outcome.Counts{
+		"":                  func(name string) outcome.Counts { return counts(name, 50) },
+		"too few instances": func(name string) outcome.Counts { return counts(name, 2) },
+		"loss":              func(name string) outcome.Counts { return losing(counts(name, 50), 1) },
+		"not observed": func(name string) outcome.Counts {
+			c := counts(name, 50)
+			c.Unobserved = true
+			return c
+		},
+	}
+	for a, first := range of {
+		for b, second := range of {
+			s := system(t, "ab = a -> b", spec("a", 1), spec("b", 1), spec("ab", 2))
+			s.Samples = 10
+			want := a
+			if a == "" || a == "too few instances" && b != "" {
+				want = b
+			}
+			if got := probe(t, newPlay(t, s).step(first("a"), second("b")), "ab").CalculatedInsufficient; got != want {
+				t.Errorf("%q and %q: %q, want %q", a, b, got, want)
+			}
+		}
+	}
+}
+
+// Instances of a branch with a tiny probability count as more, but at most as the largest
+// possible number.
+func TestInstancesOfARareBranch(t *testing.T) {
+	s := system(t, "x = p:pick[0.999999999999999, 1e-30](often, rare)", spec("often", 1), spec("rare", 1), spec("x", 1))
+	if row := probe(t, newPlay(t, s).step(counts("often", 0), counts("rare", 3)), "x"); row.CalculatedFrom != dq.MaxInstances {
+		t.Errorf("from %d, want %d", row.CalculatedFrom, uint64(dq.MaxInstances))
+	}
+}
+
+// The least number of instances for a verdict suffices.
+func TestJustEnoughInstances(t *testing.T) {
+	for n, want := range map[uint64]string{9: "too few instances", 10: "", 11: ""} {
+		s := system(t, "", spec("a", 1))
+		s.Samples = 10
+		if got := probe(t, newPlay(t, s).step(counts("a", n)), "a").Insufficient; got != want {
+			t.Errorf("%d instances: %q, want %q", n, got, want)
+		}
 	}
 }

@@ -10,20 +10,19 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// MaxShares is how many shares of its time a window has. Further ones are summed.
+// MaxShares is the largest number of shares of a window. Further ones are summed.
 const MaxShares = 16
 
-// A Cause is what the time of explained instances went to: a kind of thing, done by the
-// process that an instance is of, or by another one. That goes by its name where it has
-// one, as processes that serve one request come and go.
+// A Cause is a kind of activity of a process: the process of the instance, or another one. A
+// process with a name is identified by the name, because several processes may serve one request.
 type Cause struct {
 	Kind    trace.Kind
 	Own     bool
-	Name    string    // of another process
-	Process trace.PID // of another one that has no name; 0 where it is not known
+	Name    string    // name of another process
+	Process trace.PID // pid of another process without a name; 0 if unknown
 }
 
-// causeOf returns what a share of an instance's time went to.
+// causeOf returns the cause of a share of an instance's time.
 func causeOf(s *trace.Share) Cause {
 	switch {
 	case s.Own:
@@ -34,56 +33,56 @@ func causeOf(s *trace.Share) Cause {
 	return Cause{Kind: s.Kind, Process: s.Process}
 }
 
-// String says in a few words what the time went to, as "waiting in the mailbox of queue_2".
+// String describes the cause in a few words, such as "waiting in the mailbox of queue_2".
 func (c Cause) String() string { return c.share(Doubt{}).What() }
 
-// share returns what goes to a cause in the form in which it goes to one of an instance.
+// share returns the cause as a share of an instance.
 func (c Cause) share(d Doubt) *trace.Share {
 	return &trace.Share{Kind: c.Kind, Own: c.Own, Name: c.Name, Process: c.Process, Mark: d.Mark, Reason: d.Reason}
 }
 
-// A Share is what part of the time of a window's explained instances went to a cause.
+// A Share is the part of the time of a window's explained instances that went to one cause.
 type Share struct {
 	Cause Cause
 	Time  time.Duration
-	Of    float64 // of the time of all
-	Usual float64 // likewise, in the quiet windows before; 0 where there were none
+	Of    float64 // part of the total time
+	Usual float64 // share in the quiet windows before; 0 if there were none
 
 	Doubt
 }
 
-// A Doubt says what is not certain of time that went to a cause.
+// A Doubt describes the uncertainty of the time of a cause.
 type Doubt struct {
-	Mark trace.Mark // that of the least certain part
+	Mark trace.Mark // mark of the least certain part
 
-	// Reason says why nothing better is known of the longest part, and whether that is not
-	// the reason of all others too; "" where there is nothing to say.
+	// Reason explains why nothing better is known about the longest part, and mentions if other
+	// parts have other reasons. It is "" without a reason.
 	Reason string
 }
 
-// String says in a few words what the time went to, and what is not certain of that, as
-// "waiting in the mailbox of queue_2 (inferred)".
+// String describes the cause and its uncertainty in a few words, such as "waiting in the mailbox
+// of queue_2 (inferred)".
 func (s *Share) String() string { return s.Cause.share(s.Doubt).Brief() }
 
-// Explained says where the time of the instances of a window went, as far as these have
-// a trace: the worst ones. A window is quiet where no trigger of the probe fires or is
+// Explained describes where the time of the explained instances of a window went. These are the
+// worst ones, which have a trace. A window is quiet if no trigger of the probe fires or is
 // active.
 type Explained struct {
-	Instances int           // that have a trace
-	Total     time.Duration // of them all
+	Instances int           // number of instances with a trace
+	Total     time.Duration // time of all instances
 
-	// Shares are the largest, the largest first; what further causes come to is Others.
-	// All of them add up to Total.
+	// Shares are the largest shares, the largest first. Others is the sum of all further causes.
+	// Together they add up to Total.
 	Shares []Share
 	Others time.Duration
-	Causes int // that Others is of
+	Causes int // number of causes in Others
 
-	Quiet int    // windows before that had explained instances: what is usual is of them
-	Shift *Shift // nil where nothing has grown for some windows in a row
+	Quiet int    // number of earlier quiet windows with explained instances, from which the usual shares come
+	Shift *Shift // nil if no share has grown for some windows in a row
 }
 
-// UsualOthers returns what share all causes without a share of their own had in the quiet
-// windows before; 0 where there were none.
+// UsualOthers returns the share, in the quiet windows before, of all causes without a share of
+// their own; 0 if there were no such windows.
 func (x *Explained) UsualOthers() float64 {
 	if x.Quiet == 0 {
 		return 0
@@ -95,24 +94,24 @@ func (x *Explained) UsualOthers() float64 {
 	return max(rest, 0) // rounding
 }
 
-// A Shift is the cause whose share has grown most against the quiet windows before. One that is
-// part of [Explained] has shown in several windows in a row, and stays until it is over.
+// A Shift is the cause whose share has grown most compared with the quiet windows before. A Shift
+// in [Explained] has shown in several windows in a row, and stays until it is over.
 type Shift struct {
 	Cause    Cause
-	Since    time.Time // wall time of the end of the window from which on it is closer to To
+	Since    time.Time // wall time of the end of the first window whose share is closer to To
 	From, To float64   // shares in the quiet windows before that one, and now: the median of the last windows
 
-	Doubt // about what it is now
+	Doubt // uncertainty of the present share
 }
 
-// String says in a sentence what has grown, and since when in UTC: frames, and what is kept
-// of them, say the same wherever they are read.
+// String describes in a sentence which share has grown, and since when in UTC, so that the text
+// of a frame is the same everywhere.
 func (s *Shift) String() string {
 	what := s.Cause.share(s.Doubt).Brief()
 	return fmt.Sprintf("since %s %s grew from %s to %s", s.Since.UTC().Format("15:04:05 UTC"), what, Percent(s.From), Percent(s.To))
 }
 
-// Sentence says in a sentence where the time went: what has grown or, where nothing has,
+// Sentence describes in a sentence where the time went: the share that has grown or, if none has,
 // the largest share.
 func (x *Explained) Sentence() string {
 	switch {
@@ -129,7 +128,7 @@ func (x *Explained) Sentence() string {
 	return fmt.Sprintf("%s of the time of %s %s", Percent(largest.Of), instances, largest.Cause.share(largest.Doubt).Clause())
 }
 
-// clone returns a copy that holds for good; nil of nil.
+// clone returns a copy that stays valid, or nil for nil.
 func (x *Explained) clone() *Explained {
 	if x == nil {
 		return nil
@@ -143,13 +142,13 @@ func (x *Explained) clone() *Explained {
 	return &c
 }
 
-// Percent shows a share in percent, without decimals.
+// Percent formats a share in percent, without decimals.
 func Percent(share float64) string {
 	const whole = 1e9
 	return trace.Percent(int64(share*whole), whole)
 }
 
-// WorstExplained returns the worst of the instances that has a trace, nil where none has.
+// WorstExplained returns the worst instance with a trace, or nil.
 func (p *Probe) WorstExplained() *outcome.Instance {
 	at := slices.IndexFunc(p.Instances, func(i outcome.Instance) bool { return i.Trace != nil })
 	if at < 0 {
@@ -158,8 +157,8 @@ func (p *Probe) WorstExplained() *outcome.Instance {
 	return &p.Instances[at]
 }
 
-// explanation says why the instances of the window took so long: what has grown, nil where
-// nothing has, and then what the worst one's time went to.
+// explanation explains why the instances of the window took so long: first which share has grown,
+// if any, and then where the time of the worst one went.
 func (p *Probe) explanation(grown *Shift) string {
 	var parts []string
 	if grown != nil {

@@ -19,14 +19,14 @@ import (
 // A spell is a part of an instance's time.
 type spell struct {
 	kind    trace.Kind
-	process trace.PID // 1 is that of the instance
+	process trace.PID // 1 is the process of the instance
 	name    string
 	time    time.Duration
 	mark    trace.Mark
 	reason  string
 }
 
-// explainedBy is an instance that began at 0, with a trace of these parts.
+// explainedBy returns an instance that began at 0, with a trace of these parts.
 func explainedBy(name string, id uint64, spells ...spell) outcome.Instance {
 	t := &trace.Trace{Spans: []trace.Span{{Parent: -1, Kind: trace.Root, Process: 1}}}
 	at := int64(0)
@@ -38,21 +38,21 @@ func explainedBy(name string, id uint64, spells ...spell) outcome.Instance {
 	return outcome.Instance{Outcome: name, VM: beam, ID: id, End: at, Process: 1, Trace: t}
 }
 
-// queued is an instance of 100 ms, so much of which waited in the mailbox of queue_2.
+// queued returns an instance of 100 ms that waited for the given time in the mailbox of queue_2.
 func queued(name string, wait time.Duration) outcome.Instance {
 	return explainedBy(name, 7, spell{trace.Running, 1, "", 100*ms - wait, trace.Exact, ""}, spell{trace.Mailbox, 2, "queue_2", wait, trace.Exact, ""})
 }
 
-// noon is when the first window of a play ends.
+// noon is the end of the first window of a play.
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// explain plays a window in which so many instances of a ended, these among them.
+// explain plays a window in which n instances of a ended, including these.
 func (p *play) explain(n uint64, instances ...outcome.Instance) *scope.Frame {
 	p.t.Helper()
 	return p.batch(outcome.Batch{Time: noon.Add(time.Duration(p.next)), Counts: []outcome.Counts{counts("a", n)}, Instances: instances})
 }
 
-// explained returns what is known of the probe, which is explained.
+// explained returns the explanation of a probe, and fails if there is none.
 func explained(t testing.TB, f *scope.Frame, name string) *scope.Explained {
 	t.Helper()
 	x := probe(t, f, name).Explained
@@ -79,14 +79,14 @@ func TestExplainedShares(t *testing.T) {
 		t.Error(diff)
 	}
 	if got, want := got.Sentence(), "89 % of the time of 2 instances was waiting in the mailbox of queue_2"; got != want {
-		t.Errorf("it says %q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 	if x := probe(t, p.step(counts("a", 3)), "a").Explained; x != nil {
 		t.Errorf("a window without traces is explained by %+v", x)
 	}
 }
 
-// Only the largest shares are told one by one, and all add up to the time of all.
+// Only the largest shares are listed separately. All shares add up to the total time.
 func TestManyCauses(t *testing.T) {
 	var spells []spell
 	for n := range 40 {
@@ -101,8 +101,8 @@ func TestManyCauses(t *testing.T) {
 	}
 }
 
-// What others usually come to is what the shares of now leave of the quiet windows.
-func TestUsualOfOthers(t *testing.T) {
+// The usual share of others is the rest of the quiet windows after the present shares.
+func TestUsualShareOfOthers(t *testing.T) {
 	var many []spell
 	for n := range 40 {
 		many = append(many, spell{trace.Running, trace.PID(2 + n), "", time.Duration(100 - n), trace.Exact, ""})
@@ -122,8 +122,8 @@ func TestUsualOfOthers(t *testing.T) {
 	}
 }
 
-// Whatever the traces are, the shares of a window add up to the time of its instances to
-// the nanosecond, and so do shares of 1.
+// For any traces, the shares of a window add up to the time of its instances to the nanosecond,
+// and their fractions add up to 1.
 func TestSharesAddUp(t *testing.T) {
 	s := system(t, "", spec("a", 1))
 	rapid.Check(t, func(r *rapid.T) {
@@ -161,7 +161,7 @@ func TestSharesAddUp(t *testing.T) {
 	})
 }
 
-// anyInstance draws an instance with a trace, of few processes and kinds.
+// anyInstance draws an instance with a trace of few processes and kinds.
 func anyInstance(r *rapid.T, id uint64) outcome.Instance {
 	var spells []spell
 	for range rapid.IntRange(0, 30).Draw(r, "parts") {
@@ -178,20 +178,20 @@ func anyInstance(r *rapid.T, id uint64) outcome.Instance {
 	return explainedBy("a", id, spells...)
 }
 
-// settling is how many windows in a row a shift takes.
+// settling is the number of windows in a row that a shift takes.
 const settling = 5
 
-// What has grown is told with when it began to, against how it was before.
+// A shift shows which share has grown, since when, and compared with what.
 func TestShift(t *testing.T) {
 	p := newPlay(t, system(t, "", spec("a", 1)))
 	for range 9 {
 		if x := explained(t, p.explain(1, queued("a", 4*ms)), "a"); x.Shift != nil {
-			t.Errorf("after %d windows it says %v", x.Quiet, x.Shift)
+			t.Errorf("after %d windows: shift %v", x.Quiet, x.Shift)
 		}
 	}
 	for range settling {
 		if x := explained(t, p.explain(1, queued("a", 77*ms)), "a"); x.Shift != nil || x.Quiet < 9 {
-			t.Errorf("nine windows are enough to say %v", x.Shift)
+			t.Errorf("after nine windows: shift %v", x.Shift)
 		}
 	}
 
@@ -200,16 +200,16 @@ func TestShift(t *testing.T) {
 		p.explain(1, queued("a", 4*ms))
 	}
 	if x := explained(t, p.explain(1, queued("a", 13*ms)), "a"); x.Shift != nil {
-		t.Errorf("9 points are a shift %v", x.Shift)
+		t.Errorf("growth by 9 points is a shift: %v", x.Shift)
 	}
 	p.explain(1, queued("a", 4*ms))
-	p.step(counts("a", 1)) // nothing is known of this one
+	p.step(counts("a", 1)) // a window without information
 	began := noon.Add(time.Duration(p.next))
 	for n := range 30 {
 		x := explained(t, p.explain(1, queued("a", 77*ms)), "a")
 		if n < settling-1 {
 			if x.Shift != nil {
-				t.Errorf("after %d windows it says %v", n+1, x.Shift)
+				t.Errorf("after %d windows: shift %v", n+1, x.Shift)
 			}
 			continue
 		}
@@ -218,35 +218,36 @@ func TestShift(t *testing.T) {
 			t.Fatalf("%d windows later: %s", n, diff)
 		}
 		if got, want := x.Sentence(), "since "+began.Format("15:04:05")+" UTC waiting in the mailbox of queue_2 grew from 5 % to 77 %"; got != want {
-			t.Fatalf("it says %q, want %q", got, want)
+			t.Fatalf("got %q, want %q", got, want)
 		}
 	}
-	for range 60 { // until it is usual
+	for range 60 { // until it has become usual
 		p.explain(1, queued("a", 77*ms))
 	}
 	if x := explained(t, p.explain(1, queued("a", 77*ms)), "a"); x.Shift != nil || x.Quiet != 60 {
-		t.Errorf("after %d such windows it still says %v", x.Quiet, x.Shift)
+		t.Errorf("after %d such windows: shift %v", x.Quiet, x.Shift)
 	}
 }
 
-// What a frame says is the same on any machine, wherever that is.
+// The text of a frame is the same on any machine in any time zone.
 func TestShiftElsewhere(t *testing.T) {
 	here := time.Local
 	t.Cleanup(func() { time.Local = here })
 	time.Local = time.FixedZone("UTC+9", 9*60*60)
 	s := scope.Shift{Cause: scope.Cause{Kind: trace.GC, Own: true}, Since: noon.Local(), From: 0.04, To: 0.77}
 	if got, want := s.String(), "since 12:00:00 UTC garbage collection of its own process grew from 4 % to 77 %"; got != want {
-		t.Errorf("it says %q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-// A run begins where the share is closer to what it is now than to what it was.
+// A shift begins at the first window whose share is closer to the present one than to the earlier
+// one.
 func TestShiftBegins(t *testing.T) {
 	p := newPlay(t, system(t, "", spec("a", 1)))
 	for range 20 {
 		p.explain(1, queued("a", 0))
 	}
-	p.explain(1, queued("a", 90*ms)) // on its own
+	p.explain(1, queued("a", 90*ms)) // a single window
 	p.explain(1, queued("a", 0))
 	p.explain(1, queued("a", 30*ms))
 	began := noon.Add(time.Duration(p.next))
@@ -259,8 +260,8 @@ func TestShiftBegins(t *testing.T) {
 	}
 }
 
-// A window that belongs to the row, and was quiet all the same, is not what it has grown
-// from, however few there are before.
+// A quiet window that belongs to the shift is not part of the earlier share, however few earlier
+// windows there are.
 func TestShiftBeganQuietly(t *testing.T) {
 	p := newPlay(t, system(t, "", spec("a", 1)))
 	for range 10 {
@@ -270,12 +271,12 @@ func TestShiftBeganQuietly(t *testing.T) {
 		p.explain(1, queued("a", 77*ms))
 	}
 	if s := explained(t, p.explain(1, queued("a", 77*ms)), "a").Shift; s == nil || s.From != 0.04 || !s.Since.Equal(noon.Add(10*time.Second)) {
-		t.Errorf("it says %v", s)
+		t.Errorf("shift %v", s)
 	}
 }
 
-// Windows in which a trigger fires or is active are not what is usual, however many. What
-// fires says what has grown in its window at once.
+// Windows in which a trigger fires or is active never count as usual. A firing shows at once
+// which share has grown in its window.
 func TestShiftWithTrigger(t *testing.T) {
 	s := system(t, "", spec("a", 1))
 	s.Probes[0].Triggers = triggers(t, "load", "5")
@@ -297,12 +298,12 @@ func TestShiftWithTrigger(t *testing.T) {
 			continue
 		}
 		if x.Shift == nil || !x.Shift.Since.Equal(began) || x.Shift.From != 0.04 || x.Quiet != 10 {
-			t.Fatalf("%d windows later it says %v of %d quiet ones, want since %v", n, x.Shift, x.Quiet, began)
+			t.Fatalf("%d windows later: shift %v compared with %d quiet windows, want since %v", n, x.Shift, x.Quiet, began)
 		}
 	}
 }
 
-// A probe that is only calculated is explained by the slowest of what is behind it.
+// A probe that is only calculated is explained by the slowest outcome behind it.
 func TestExplanationOfCalculated(t *testing.T) {
 	s := system(t, "both = b -> a;", spec("a", 1), spec("b", 1), spec("both", 1), spec("else", 1))
 	s.Probes[2].Triggers = triggers(t, "load", "5")
@@ -321,9 +322,9 @@ func TestExplanationOfCalculated(t *testing.T) {
 	}
 }
 
-// What is usual is forgotten as other histories are; to explain or not is nothing that
-// makes a history begin anew.
-func TestConfigureForgetsWhatIsUsual(t *testing.T) {
+// Usual shares are dropped like other histories. Switching explanations on or off does not begin
+// a new history.
+func TestConfigureDropsUsualShares(t *testing.T) {
 	s := system(t, "", spec("a", 1))
 	p := newPlay(t, s)
 	for range 6 {
@@ -347,7 +348,7 @@ func TestConfigureForgetsWhatIsUsual(t *testing.T) {
 	}
 }
 
-// The same windows give the same, and a copy of a frame stays what it was.
+// The same windows give the same explanations, and a copy of a frame does not change.
 func TestExplainedAgain(t *testing.T) {
 	var first []*scope.Explained
 	for range 2 {
@@ -366,8 +367,8 @@ func TestExplainedAgain(t *testing.T) {
 	}
 }
 
-// A process that gets its name later, or loses it, is the same all along: nothing has
-// grown where all is as it was.
+// A process that gets its name later or loses it counts as the same process, so no share seems to
+// grow.
 func TestNameComesLater(t *testing.T) {
 	waited := func(name string) outcome.Instance {
 		return explainedBy("a", 1, spell{trace.Running, 1, "", 10 * ms, trace.Exact, ""}, spell{trace.Mailbox, 2, name, 90 * ms, trace.Exact, ""})
@@ -381,7 +382,7 @@ func TestNameComesLater(t *testing.T) {
 			}
 			x := explained(t, p.explain(1, waited(name)), "a")
 			if x.Shift != nil {
-				t.Errorf("unnamed in %v: window %d says %v", unnamed, n, x.Shift)
+				t.Errorf("unnamed in %v: window %d: shift %v", unnamed, n, x.Shift)
 			}
 			if most := x.Shares[0]; n > 0 && most.Cause.Name == "queue_2" && most.Usual != 0.9 {
 				t.Errorf("unnamed in %v: in window %d it was %v usually", unnamed, n, most.Usual)
@@ -390,7 +391,7 @@ func TestNameComesLater(t *testing.T) {
 	}
 }
 
-// What a shift is of may get its name while it lasts.
+// The process of a shift may get its name while the shift lasts.
 func TestNameComesWithinShift(t *testing.T) {
 	p := newPlay(t, system(t, "", spec("a", 1)))
 	for range 10 {
@@ -400,12 +401,12 @@ func TestNameComesWithinShift(t *testing.T) {
 	for n, name := range []string{"", "", "", "", "", "", "queue_2", ""} {
 		x := explained(t, p.explain(1, explainedBy("a", 1, spell{trace.Running, 1, "", 10 * ms, trace.Exact, ""}, spell{trace.Mailbox, 9, name, 90 * ms, trace.Exact, ""})), "a")
 		if n >= settling-1 && (x.Shift == nil || !x.Shift.Since.Equal(began) || x.Shift.From != 0 || x.Shift.To != 0.9) {
-			t.Errorf("window %d says %v, want since %v", n, x.Shift, began)
+			t.Errorf("window %d: shift %v, want since %v", n, x.Shift, began)
 		}
 	}
 }
 
-// Within a tally too, whichever instance tells the name.
+// Within a tally the name may come from any instance.
 func TestTallyNames(t *testing.T) {
 	named := explainedBy("a", 1, spell{trace.Mailbox, 2, "queue_2", 5 * ms, trace.Exact, ""}, spell{trace.GC, 3, "queue_2", ms, trace.Exact, ""})
 	unnamed := explainedBy("a", 2, spell{trace.Mailbox, 2, "", 3 * ms, trace.Exact, ""}, spell{trace.GC, 2, "", ms, trace.Exact, ""}, spell{trace.GC, 4, "", ms, trace.Exact, ""})
@@ -428,8 +429,7 @@ func TestTallyNames(t *testing.T) {
 	}
 }
 
-// What is not certain of an instance's time is not certain of a window's either: each
-// share says how certain the least certain part of it is, and so does what is said of it.
+// The share of a window has the mark of its least certain part, and texts about it show that.
 func TestMarks(t *testing.T) {
 	waited := func(wait time.Duration, mark trace.Mark) outcome.Instance {
 		return explainedBy("a", 7, spell{trace.Mailbox, 2, "queue_2", wait, mark, ""}, spell{trace.Running, 1, "", 100*ms - wait, trace.Exact, ""})
@@ -444,7 +444,7 @@ func TestMarks(t *testing.T) {
 		t.Error(diff)
 	}
 	if got, want := x.Sentence(), "85 % of the time of 2 instances was waiting in the mailbox of queue_2, inferred from the order of messages"; got != want {
-		t.Errorf("it says %q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 	if got, want := x.Shares[0].String(), "waiting in the mailbox of queue_2 (inferred)"; got != want {
 		t.Errorf("the share is %q, want %q", got, want)
@@ -463,7 +463,7 @@ func TestMarks(t *testing.T) {
 		t.Errorf("the shift is %+v: %v", x.Shift, x.Shift)
 	}
 
-	// Of causes that turn out to be the same, the least certain counts.
+	// If causes turn out to be the same, the mark of the least certain one counts.
 	var tally scope.Tally
 	tally.Add([]outcome.Instance{explainedBy("a", 1, spell{trace.Mailbox, 2, "", ms, trace.Inferred, ""})})
 	tally.Add([]outcome.Instance{explainedBy("a", 2, spell{trace.Mailbox, 3, "queue_2", ms, trace.Exact, ""}, spell{trace.GC, 2, "queue_2", 3 * ms, trace.Exact, ""})})
@@ -472,8 +472,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// What is unexplained has the reason of its longest part, and says where that is not the
-// only one.
+// Unexplained time has the reason of its longest part, and shows if there are other reasons.
 func TestReasons(t *testing.T) {
 	const timer, signal = "woken by a timer", "woken by a signal"
 	lost := func(id uint64, reason string, time time.Duration) outcome.Instance {
@@ -494,7 +493,7 @@ func TestReasons(t *testing.T) {
 			t.Errorf("the reason is %q, want %q", got, test.reason)
 		}
 		if got := x.Sentence(); !strings.HasSuffix(got, " "+test.phrase) {
-			t.Errorf("it says %q, want %q", got, test.phrase)
+			t.Errorf("got %q, want %q", got, test.phrase)
 		}
 	}
 	s := scope.Share{Cause: scope.Cause{Kind: trace.Unexplained, Own: true}, Doubt: scope.Doubt{Mark: trace.Inferred, Reason: timer}}

@@ -8,39 +8,38 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// Bounds of what is kept to compare with.
+// Limits of what is kept for comparisons.
 const (
-	maxPast   = 60 // quiet windows, and as many others
-	maxCauses = 64 // of each; what further ones come to is not compared
+	maxPast   = 60 // quiet windows, and the same number of others
+	maxCauses = 64 // causes of each window; further ones are not compared
 )
 
-// What a shift takes.
+// Conditions for a shift.
 const (
 	leastQuiet  = 10  // quiet windows before it
-	leastGrowth = 0.1 // of a share; once it is shown, half of that
-	settling    = 5   // windows in a row in which it shows before it is shown
+	leastGrowth = 0.1 // least growth of a share; half of that once the shift is shown
+	settling    = 5   // windows in a row before it is shown
 
-	// outliers is the part of the quiet windows that may have a share as large as one of
-	// these windows in a row. In n windows that nothing sets apart, all without outliers, the
-	// last ones are the largest by chance once in n! / (settling! (n-settling)!).
+	// outliers is the part of the quiet windows that may have a share as large as the windows in
+	// a row. In n similar windows without outliers, the last ones are the largest by chance with
+	// a probability of settling! (n-settling)! / n!.
 	outliers = 0.05
 
-	// suddenQuiet is how many quiet windows a growth takes that is told of one window, where
-	// a trigger has found this window unusual.
+	// suddenQuiet is the number of quiet windows that a growth in a single window needs, if a
+	// trigger has fired in this window.
 	suddenQuiet = 5
 )
 
-// An explaining is where the time of a probe's explained instances goes, window by
-// window.
+// An explaining tracks where the time of a probe's explained instances goes, window by window.
 type explaining struct {
 	now    Explained
-	shift  Shift        // memory for that of now
-	sudden *Shift       // what has grown in this window alone; nil where nothing has
-	tally  Tally        // of now
+	shift  Shift        // memory for the present shift
+	sudden *Shift       // growth in this window alone, or nil
+	tally  Tally        // of the present window
 	past   []pastWindow // the oldest first
 }
 
-// A pastWindow is a window that had explained instances.
+// A pastWindow is an earlier window with explained instances.
 type pastWindow struct {
 	time  time.Time // wall time of its end
 	quiet bool
@@ -57,8 +56,8 @@ func (w *pastWindow) share(c Cause) float64 {
 	return float64(w.times[at].time) / float64(w.total)
 }
 
-// explain takes in the instances of a window that ends at a wall time, and returns where
-// their time went; nil where none is explained.
+// explain adds the instances of a window that ends at a wall time, and returns where their time
+// went. It returns nil if none is explained.
 func (x *explaining) explain(instances []outcome.Instance, end time.Time) *Explained {
 	x.tally.reset()
 	if x.tally.add(instances) {
@@ -70,7 +69,7 @@ func (x *explaining) explain(instances []outcome.Instance, end time.Time) *Expla
 	x.now.Instances, x.now.Total = x.tally.Instances, x.tally.Total
 	before := x.now.Shift
 	x.now.Quiet = quiet(x.past)
-	sortTimes(x.tally.times) // until it is reset
+	sortTimes(x.tally.times) // the index is wrong until the next reset
 	x.now.Shares, x.now.Others, x.now.Causes = x.tally.appendShares(x.now.Shares[:0])
 	for i := range x.now.Shares {
 		s := &x.now.Shares[i]
@@ -80,15 +79,15 @@ func (x *explaining) explain(instances []outcome.Instance, end time.Time) *Expla
 	return &x.now
 }
 
-// rename has what is kept go by the names of processes, as far as these are known.
+// rename replaces processes by their names in the kept data, as far as names are known.
 func (x *explaining) rename() {
 	for i := range x.past {
 		x.past[i].times = x.tally.names.rename(x.past[i].times)
 	}
-	x.shift.Cause = x.tally.names.named(x.shift.Cause) // which may be compared with
+	x.shift.Cause = x.tally.names.named(x.shift.Cause) // later causes are compared with it
 }
 
-// quiet returns how many of these windows are quiet.
+// quiet returns the number of quiet windows.
 func quiet(past []pastWindow) int {
 	n := 0
 	for i := range past {
@@ -99,8 +98,7 @@ func quiet(past []pastWindow) int {
 	return n
 }
 
-// usual returns the share of a cause in the quiet ones of some windows, and how many
-// these are.
+// usual returns the share of a cause in the quiet windows, and the number of these windows.
 func usual(past []pastWindow, c Cause) (share float64, windows int) {
 	var spent, total time.Duration
 	for i := range past {
@@ -120,8 +118,8 @@ func usual(past []pastWindow, c Cause) (share float64, windows int) {
 	return float64(spent) / float64(total), windows
 }
 
-// grown returns the cause whose share has grown most in this window against the quiet ones;
-// nil where none has grown by enough, or there are too few.
+// grown returns the cause whose share has grown most in this window compared with the quiet ones.
+// It returns nil if none has grown enough, or if there are too few quiet windows.
 func (x *explaining) grown(end time.Time) *Shift {
 	if x.now.Quiet < suddenQuiet {
 		return nil
@@ -134,8 +132,8 @@ func (x *explaining) grown(end time.Time) *Shift {
 	return &s
 }
 
-// settled returns the shift to show: that of the window before, nil where it had none, until
-// that is over; then one that has shown in all of the last windows.
+// settled returns the shift to show: the previous one until it is over, and then one that has
+// shown in all of the last windows.
 func (x *explaining) settled(before *Shift, end time.Time) *Shift {
 	s, ok := Shift{}, false
 	if before != nil {
@@ -151,7 +149,7 @@ func (x *explaining) settled(before *Shift, end time.Time) *Shift {
 	return &x.shift
 }
 
-// lasting returns a shift as it is now; false where it is over.
+// lasting returns a shift with its present share, or false if the shift is over.
 func (x *explaining) lasting(s Shift) (Shift, bool) {
 	s.To, _ = x.lately(s.Cause)
 	if from, _ := usual(x.past, s.Cause); s.To-from < leastGrowth/2 {
@@ -163,12 +161,12 @@ func (x *explaining) lasting(s Shift) (Shift, bool) {
 	return s, true
 }
 
-// risen returns the cause whose share has grown most in the last windows against the quiet
-// ones before them. In each of the last windows, the share is larger than in nearly all of
-// the quiet ones. It is false where there is no such cause, or too few windows.
+// risen returns the cause whose share has grown most in the last windows compared with the quiet
+// ones before. In each of the last windows the share is larger than in nearly all quiet ones. It
+// returns false if there is no such cause or too few windows.
 func (x *explaining) risen(end time.Time) (found Shift, ok bool) {
-	row := len(x.past) - (settling - 1)
-	if row < 0 || quiet(x.past[:row]) < leastQuiet {
+	row := max(0, len(x.past)-(settling-1))
+	if quiet(x.past[:row]) < leastQuiet {
 		return Shift{}, false
 	}
 	for i := range x.now.Shares {
@@ -186,8 +184,8 @@ func (x *explaining) risen(end time.Time) (found Shift, ok bool) {
 	return x.since(found), true
 }
 
-// lately returns the median and the least share of a cause in the last windows, this one
-// among them.
+// lately returns the median and the least share of a cause in the last windows, including the
+// present one.
 func (x *explaining) lately(c Cause) (median, least float64) {
 	var shares [settling]float64
 	if at, ok := x.tally.index[c]; ok {
@@ -202,8 +200,7 @@ func (x *explaining) lately(c Cause) (median, least float64) {
 	return shares[n/2], shares[0]
 }
 
-// unusual tells whether a share of a cause is larger than in the quiet ones of some windows,
-// but for outliers.
+// unusual reports whether a share of a cause is larger than in all quiet windows except outliers.
 func unusual(past []pastWindow, c Cause, share float64) bool {
 	windows, as := 0, 0
 	for i := range past {
@@ -217,10 +214,10 @@ func unusual(past []pastWindow, c Cause, share float64) bool {
 	return float64(as) <= outliers*float64(windows)
 }
 
-// since returns a shift with the time since when it is what it is: from the first window of
-// those in a row up to now in which its share is closer to what it is now than to what it was
-// in the quiet windows before that one. These go into what it has grown from; so the more
-// windows belong to the row, the fewer do.
+// since returns the shift with its beginning: the first of the latest windows in a row whose
+// share is closer to the present one than to the earlier share. The earlier share is that of the
+// quiet windows before this beginning. So the earlier the beginning, the fewer windows are
+// compared.
 func (x *explaining) since(s Shift) Shift {
 	first := len(x.past)
 	for {
@@ -241,7 +238,7 @@ func (x *explaining) since(s Shift) Shift {
 	}
 }
 
-// keep has the window that was explained last compared with from now on.
+// keep adds the last explained window to those with which later ones are compared.
 func (x *explaining) keep(end time.Time, quiet bool) {
 	w := pastWindow{time: end, quiet: quiet, total: x.now.Total}
 	w.times = slices.Clone(x.tally.times[:min(len(x.tally.times), maxCauses)])

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// In these tests a window has 1000 ns of time, which the causes share.
+// The windows of these tests have 1000 ns of time, divided among the causes.
 var one, two = Cause{Name: "one"}, Cause{Name: "two"}
 
 func pastOf(end int64, quiet bool, ofOne, ofTwo time.Duration) pastWindow {
@@ -39,7 +39,7 @@ func explainingOf(ofOne, ofTwo time.Duration, past ...pastWindow) *explaining {
 	return x
 }
 
-// repeat returns so many windows with these shares.
+// repeat returns n windows with these shares.
 func repeat(n int, quiet bool, ofOne, ofTwo time.Duration) (all []pastWindow) {
 	for i := range n {
 		all = append(all, pastOf(int64(i), quiet, ofOne, ofTwo))
@@ -68,7 +68,7 @@ func TestUsual(t *testing.T) {
 	}
 }
 
-// The last windows are this one and four before it.
+// The last windows are the present one and the four before it.
 func TestLately(t *testing.T) {
 	x := explainingOf(500, 100, pastOf(1, true, 900, 0), pastOf(2, true, 300, 0), pastOf(3, false, 700, 0), pastOf(4, true, 100, 0), pastOf(5, true, 600, 0))
 	if median, least := x.lately(one); median != 0.5 || least != 0.1 {
@@ -82,11 +82,11 @@ func TestLately(t *testing.T) {
 		t.Errorf("of two windows: median %v, least %v, want 0.6 and 0.5", median, least)
 	}
 	if median, least := x.lately(Cause{}); median != 0 || least != 0 {
-		t.Errorf("of what is not there: median %v, least %v", median, least)
+		t.Errorf("of an unknown cause: median %v, least %v", median, least)
 	}
 }
 
-// One in twenty quiet windows may be as large.
+// One in twenty quiet windows may have a share as large.
 func TestUnusual(t *testing.T) {
 	for _, tt := range []struct {
 		quiet, as int
@@ -100,7 +100,7 @@ func TestUnusual(t *testing.T) {
 	}
 }
 
-// A share has grown in one window where it is a tenth more than in five quiet ones at least.
+// A share has grown in one window if it is larger by a tenth than in at least five quiet ones.
 // The cause that has grown most counts, not the largest.
 func TestGrown(t *testing.T) {
 	now := time.Unix(100, 0)
@@ -110,12 +110,12 @@ func TestGrown(t *testing.T) {
 		cause Cause
 		from  float64
 	}{
-		{"by a tenth", explainingOf(250, 0, repeat(5, true, 125, 0)...), one, 0.125},
-		{"by less", explainingOf(224, 0, repeat(5, true, 125, 0)...), Cause{}, 0},
+		{"growth by a tenth", explainingOf(250, 0, repeat(5, true, 125, 0)...), one, 0.125},
+		{"less growth", explainingOf(224, 0, repeat(5, true, 125, 0)...), Cause{}, 0},
 		{"after four windows", explainingOf(250, 0, repeat(4, true, 125, 0)...), Cause{}, 0},
 		{"after four quiet windows", explainingOf(250, 0, append(repeat(4, true, 125, 0), repeat(4, false, 1, 0)...)...), Cause{}, 0},
-		{"the smaller one", explainingOf(600, 400, repeat(5, true, 550, 100)...), two, 0.1},
-		{"something new", explainingOf(600, 400, repeat(5, true, 600, 0)...), two, 0},
+		{"the smaller cause has grown more", explainingOf(600, 400, repeat(5, true, 550, 100)...), two, 0.1},
+		{"a new cause", explainingOf(600, 400, repeat(5, true, 600, 0)...), two, 0},
 	} {
 		got := tt.x.grown(now)
 		if (got == nil) != (tt.cause == Cause{}) {
@@ -127,8 +127,8 @@ func TestGrown(t *testing.T) {
 	}
 }
 
-// A share has risen where the last five windows have more of it than nearly all of ten quiet
-// ones before, and the median a tenth more.
+// A share has risen if it is larger in the last five windows than in nearly all of ten quiet ones
+// before, and its median is larger by a tenth.
 func TestRisen(t *testing.T) {
 	before := repeat(10, true, 100, 100)
 	then := func(all ...time.Duration) []pastWindow {
@@ -146,11 +146,11 @@ func TestRisen(t *testing.T) {
 	}{
 		{"five windows", explainingOf(300, 100, then(300, 300, 300, 300)...), true, 0.3},
 		{"four windows", explainingOf(300, 100, then(100, 300, 300, 300)...), false, 0},
-		{"a median of a tenth more", explainingOf(300, 100, then(190, 225, 225, 400)...), true, 0.225},
-		{"a median of less", explainingOf(300, 100, then(199, 199, 199, 400)...), false, 0},
+		{"the median is larger by a tenth", explainingOf(300, 100, then(190, 225, 225, 400)...), true, 0.225},
+		{"the median is larger by less", explainingOf(300, 100, then(199, 199, 199, 400)...), false, 0},
 		{"nine quiet windows", explainingOf(300, 100, then(300, 300, 300, 300)[1:]...), false, 0},
-		{"as much in one quiet window of ten", explainingOf(300, 100, append([]pastWindow{pastOf(0, true, 500, 0)}, then(300, 300, 300, 300)[1:]...)...), false, 0},
-		{"not in one of them", explainingOf(300, 100, then(0, 300, 300, 300)...), false, 0},
+		{"one of ten quiet windows has as much", explainingOf(300, 100, append([]pastWindow{pastOf(0, true, 500, 0)}, then(300, 300, 300, 300)[1:]...)...), false, 0},
+		{"one of the last windows has less", explainingOf(300, 100, then(0, 300, 300, 300)...), false, 0},
 		{"too few windows", explainingOf(300, 100, then()[:3]...), false, 0},
 	} {
 		got, ok := tt.x.risen(time.Unix(100, 0))
@@ -158,7 +158,7 @@ func TestRisen(t *testing.T) {
 			t.Errorf("%s: %+v, %v", tt.name, got, ok)
 		}
 	}
-	// Of two that have risen the one that rose more counts.
+	// Of two causes that have risen, the one that rose more counts.
 	past := repeat(10, true, 100, 100)
 	past = append(past, repeat(4, false, 300, 400)...)
 	if got, ok := explainingOf(300, 400, past...).risen(time.Unix(100, 0)); !ok || got.Cause != two {
@@ -170,7 +170,7 @@ func TestRisen(t *testing.T) {
 	}
 }
 
-// A shift lasts as long as half a tenth of it is left.
+// A shift lasts as long as half of the least growth is left.
 func TestLasting(t *testing.T) {
 	before := Shift{Cause: one, From: 0.125, To: 0.3, Since: time.Unix(3, 0), Doubt: Doubt{Reason: "old"}}
 	for _, tt := range []struct {
@@ -181,7 +181,7 @@ func TestLasting(t *testing.T) {
 	}{
 		{200, append(repeat(10, true, 125, 0), repeat(4, false, 200, 0)...), true, "one"},
 		{170, append(repeat(10, true, 125, 0), repeat(4, false, 170, 0)...), false, ""},
-		{0, append(repeat(10, true, 125, 0), repeat(4, false, 200, 0)...), true, "old"}, // the median
+		{0, append(repeat(10, true, 125, 0), repeat(4, false, 200, 0)...), true, "old"}, // of the median
 	} {
 		got, ok := explainingOf(tt.now, 0, tt.past...).lasting(before)
 		if ok != tt.ok || ok && (got.To != 0.2 || got.From != 0.125 || got.Since != before.Since || got.Reason != tt.why) {
@@ -190,15 +190,31 @@ func TestLasting(t *testing.T) {
 	}
 }
 
-// A shift goes back to the first window in a row in which the share is closer to what it is
-// now than to what it was in the quiet windows before.
+// A growth of exactly a tenth suffices for grown and risen, and exactly half of that for lasting.
+func TestJustEnough(t *testing.T) {
+	past := func(then time.Duration) []pastWindow {
+		return append(repeat(10, true, 0, 0), repeat(4, false, then, 0)...)
+	}
+	if got := explainingOf(100, 0, past(0)...).grown(time.Unix(100, 0)); got == nil || got.Cause != one || got.To != 0.1 {
+		t.Errorf("grown: %+v", got)
+	}
+	if got, ok := explainingOf(100, 0, past(100)...).risen(time.Unix(100, 0)); !ok || got.Cause != one || got.To != 0.1 {
+		t.Errorf("risen: %+v, %v", got, ok)
+	}
+	if got, ok := explainingOf(50, 0, past(50)...).lasting(Shift{Cause: one, To: 0.3}); !ok || got.To != 0.05 {
+		t.Errorf("lasting: %+v, %v", got, ok)
+	}
+}
+
+// A shift begins with the first window in a row whose share is closer to the present one than to
+// that of the quiet windows before.
 func TestSince(t *testing.T) {
 	now := Shift{Cause: one, From: 0.1, To: 0.5, Since: time.Unix(100, 0)}
 	past := append(repeat(10, true, 100, 0), pastOf(20, false, 400, 0), pastOf(21, false, 301, 0), pastOf(22, false, 450, 0))
 	if got := explainingOf(500, 0, past...).since(now); got.Since != time.Unix(20, 0) || math.Abs(got.From-0.1) > 1e-15 {
 		t.Errorf("%+v", got)
 	}
-	// Just between the two it belongs to what was before.
+	// A share exactly between the two belongs to the earlier windows.
 	past[11] = pastOf(21, false, 300, 0)
 	if got := explainingOf(500, 0, past...).since(now); got.Since != time.Unix(22, 0) {
 		t.Errorf("%+v", got)
@@ -207,20 +223,20 @@ func TestSince(t *testing.T) {
 	if got := explainingOf(500, 0, past...).since(now); got != now {
 		t.Errorf("%+v", got)
 	}
-	// Quiet windows that belong to the row go out of what was before.
+	// Quiet windows that belong to the shift are no longer among the earlier ones.
 	past = append(repeat(6, true, 100, 0), repeat(6, true, 460, 0)...)
 	past[6].time = time.Unix(50, 0)
 	if got := explainingOf(500, 0, past...).since(Shift{Cause: one, From: 0.28, To: 0.5}); got.Since != time.Unix(50, 0) || math.Abs(got.From-0.1) > 1e-15 {
 		t.Errorf("%+v", got)
 	}
-	// Where no quiet window is left, what was before stays.
+	// If no quiet window is left, the earlier share stays.
 	if got := explainingOf(500, 0, repeat(3, true, 460, 0)...).since(Shift{Cause: one, From: 0.2, To: 0.5}); got.Since != time.Unix(0, 0) || got.From != 0.2 {
 		t.Errorf("%+v", got)
 	}
 }
 
-// Sixty quiet windows are kept and as many others, each with its 64 largest causes; the
-// oldest of its kind goes.
+// Up to sixty quiet windows and as many others are kept, each with its 64 largest causes. The
+// oldest one of the same kind is dropped.
 func TestKeep(t *testing.T) {
 	x := explainingOf(500, 100)
 	for i := range 100 {

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// silentWindows is after how many windows without an instance a silence trigger fires
-// that names no duration.
+// silentWindows is the number of windows without an instance after which a silence trigger
+// without a duration fires.
 const silentWindows = 3
 
-// A silence trigger fires where no instance has ended for some time. An outage looks
-// like this: nothing fails, because nothing happens.
+// A silence trigger fires if no instance has ended for some time. An outage may look like this:
+// nothing fails, because nothing happens.
 type silence struct{ after time.Duration } // 0: silentWindows windows
 
 func parseSilence(setting string) (Trigger, error) {
@@ -37,7 +37,7 @@ func (t silence) Setting() string {
 
 func (t silence) Possible(*ProbeSystem, bool) error { return nil }
 
-// Patience is 1: how long is part of what Check looks at.
+// Patience returns 1, because Check itself compares the duration.
 func (t silence) Patience() int { return 1 }
 
 func (t silence) Check(p *Probe) State {
@@ -55,8 +55,7 @@ func (t silence) Cause(p *Probe) string {
 	return text
 }
 
-// A fall trigger, whose kind is rate, fires where fewer instances end a second than it
-// says.
+// A fall trigger, whose kind is rate, fires if fewer instances end a second than its limit.
 type fall struct{ limit float64 } // instances a second
 
 func parseFall(setting string) (Trigger, error) {
@@ -72,14 +71,14 @@ func parseFall(setting string) (Trigger, error) {
 	return fall{limit}, nil
 }
 
-// maxRate bounds what a rate can be compared with, in instances a second.
+// maxRate is the largest limit of a rate, in instances a second.
 const maxRate = 1e12
 
 func (t fall) Kind() string                      { return "rate" }
 func (t fall) Setting() string                   { return "< " + formatShare(t.limit) }
 func (t fall) Possible(*ProbeSystem, bool) error { return nil }
 
-// Patience is more than 1, as few instances come unevenly.
+// Patience returns more than 1, because rare instances come unevenly.
 func (t fall) Patience() int { return 3 }
 
 func (t fall) Check(p *Probe) State {
@@ -91,9 +90,9 @@ func (t fall) Cause(p *Probe) string {
 	return fmt.Sprintf("%s instances a second, less than %s", rate, limit)
 }
 
-// fewer returns the state of a window in which fewer instances were counted than a
-// limit, or not. Where the window is not known as a whole, or where what was lost might
-// be the missing instances, it is not known whether there were fewer.
+// fewer returns the state of a window, where yes means that fewer instances were counted than the
+// limit. The state is insufficient if the window was not completely observed, or if lost
+// instances might be the missing ones.
 func fewer(p *Probe, limit float64, yes bool) State {
 	possible := float64(p.Counts.Instances() + p.Counts.Loss.Total())
 	switch {

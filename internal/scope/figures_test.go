@@ -13,8 +13,8 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// figured returns a probe of which all figures differ: 1000 instances in bins of a
-// millisecond, a quarter of them up to 1 ms, a half up to 2 ms and so on.
+// figured returns a probe whose figures all differ: 1000 instances in bins of a millisecond, a
+// hundredth of them up to 1 ms, a quarter up to 2 ms, a half up to 3 ms and so on.
 func figured(t *testing.T) *Probe {
 	t.Helper()
 	grid, err := dq.NewGrid(time.Millisecond, 8)
@@ -22,13 +22,13 @@ func figured(t *testing.T) *Probe {
 		t.Fatal(err)
 	}
 	p := &Probe{Name: "x", Silent: 1500 * time.Millisecond, Window: outcome.Window{From: 0, To: int64(4 * time.Second)}}
-	bins := []uint64{250, 0, 250, 0, 250, 0, 0, 240}
+	bins := []uint64{10, 240, 250, 0, 250, 0, 0, 240}
 	p.Counts = outcome.Counts{Successes: 990, Failures: 3, Timeouts: 7, Bins: bins, Orphans: 11, Lates: 13,
 		Loss: outcome.Loss{NoRoom: 2, Unpaired: 3}}
 	if p.Observed, err = dq.FromCounts(grid, bins, 3, 7); err != nil {
 		t.Fatal(err)
 	}
-	steps := []dq.Step{{T: 10 * time.Millisecond, P: 0.5}, {T: 20 * time.Millisecond, P: 0.99}, {T: 30 * time.Millisecond, P: 0.995}}
+	steps := []dq.Step{{T: 5 * time.Millisecond, P: 0.01}, {T: 10 * time.Millisecond, P: 0.5}, {T: 20 * time.Millisecond, P: 0.99}, {T: 30 * time.Millisecond, P: 0.995}}
 	if p.Calculated, err = dq.Steps(grid, steps); err != nil {
 		t.Fatal(err)
 	}
@@ -46,12 +46,12 @@ func check(t *testing.T, p *Probe, condition string) State {
 	return trigger.Check(p)
 }
 
-// Each name of a condition is the figure that the documentation says it is.
+// Each name in a condition has the value that the documentation describes.
 func TestFiguresOfConditions(t *testing.T) {
 	p := figured(t)
 	for _, holds := range []string{
 		"n == 1000", "ok == 990", "failed == 3", "timeout == 7", "rate == 250", "silent == 1.5", "failure == 0.01",
-		"lost == 5", "orphan == 11", "late == 13", "p25 == 1*ms", "p50 == 3*ms", "p75 == 5*ms", "p99 == 8*ms",
+		"lost == 5", "orphan == 11", "late == 13", "p25 == 2*ms", "p50 == 3*ms", "p75 == 5*ms", "p99 == 8*ms",
 		"calculated_p50 == 10*ms", "calculated_p99 == 20*ms", "calculated_failure == 0.005", "divergence == 0.2", "slack == 0.1",
 		"n == 1000*s", "ms == 0.001", "us == 0.000001", "1000*us == ms", "2 ** 3 == 8", "7 % 4 == 3",
 	} {
@@ -72,8 +72,8 @@ func TestFiguresOfConditions(t *testing.T) {
 	}
 }
 
-// What is not known is not a number; what never succeeds takes forever.
-func TestFiguresThatAreNotKnown(t *testing.T) {
+// Unknown values are NaN. The delay of instances that never succeed is infinite.
+func TestUnknownFigures(t *testing.T) {
 	grid, err := dq.NewGrid(time.Millisecond, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func TestFiguresThatAreNotKnown(t *testing.T) {
 	}
 }
 
-// A trigger is refused where it could never fire, or what it is about is not there.
+// A trigger is rejected if it could never fire, or if what it concerns does not exist.
 func TestPossible(t *testing.T) {
 	required, err := dq.NewQTA(0.2, dq.Step{T: time.Millisecond, P: 0.9})
 	if err != nil {
@@ -126,7 +126,7 @@ func TestPossible(t *testing.T) {
 		kind, setting string
 		probe         *ProbeSystem
 		calculated    bool
-		want          string // of the error; "" for none
+		want          string // of the error; "" for no error
 	}{
 		{"condition", "1*s > 2", with, true, "uses no figure"},
 		{"condition", "1*ms > 2", with, true, "uses no figure"},
@@ -166,8 +166,8 @@ func TestPossible(t *testing.T) {
 	}
 }
 
-// Settings at the ends of what they may be.
-func TestSettingsAtTheEnds(t *testing.T) {
+// Settings at the limits of their ranges.
+func TestSettingsAtTheirLimits(t *testing.T) {
 	for _, tt := range []struct {
 		kind, setting string
 		ok            bool
@@ -200,7 +200,8 @@ func TestSettingsAtTheEnds(t *testing.T) {
 	}
 }
 
-// A hazard is an alarm where either ΔQ is one, quiet where either is quiet and none an alarm.
+// A hazard is an alarm if either ΔQ gives one. It is quiet if one is quiet and none gives an
+// alarm.
 func TestHazardOfEither(t *testing.T) {
 	judged := map[State]*dq.Judgement{
 		Alarm:        {Met: dq.No, Hazard: &dq.Margin{Probability: 0.1}},
@@ -219,7 +220,7 @@ func TestHazardOfEither(t *testing.T) {
 			if got := (hazard{0.1}).Check(&Probe{Judgement: j, CalculatedJudgement: k}); got != want {
 				t.Errorf("observed %v, calculated %v: %v, want %v", observed, calculated, got, want)
 			}
-			// What cannot bear a verdict is as if it were not there.
+			// A ΔQ without a verdict has no effect.
 			if got, same := (hazard{0.1}).Check(&Probe{Judgement: j, CalculatedJudgement: k, Insufficient: fewInstances}),
 				(hazard{0.1}).Check(&Probe{CalculatedJudgement: k}); got != same {
 				t.Errorf("observed insufficient, calculated %v: %v, want %v", calculated, got, same)
@@ -249,7 +250,7 @@ func TestHazardOfEither(t *testing.T) {
 	}
 }
 
-// The states of triggers at their limits.
+// Triggers at their limits give the expected states.
 func TestTriggersAtTheirLimits(t *testing.T) {
 	window := outcome.Window{From: 0, To: int64(2 * time.Second)}
 	of := func(ok, failed, lost uint64) *Probe {
@@ -305,8 +306,9 @@ func TestTriggersAtTheirLimits(t *testing.T) {
 	}
 }
 
-// A series takes no more than its size, which grows with what is kept: a word for each edge
-// and window, and five more where the diagram calculates it, in the widest bins behind.
+// The memory of a series stays within its estimated size. The size grows with the kept data: one
+// word for each edge and window, and five more words in the widest bins behind it if the diagram
+// calculates the series.
 func TestSizeOfASeries(t *testing.T) {
 	file, err := diagram.Parse("x = a -> b;")
 	if err != nil {
@@ -324,10 +326,16 @@ func TestSizeOfASeries(t *testing.T) {
 	if got, want := e.size(&s.Probes[0]), int64(11*(30+10)*8); got != want {
 		t.Errorf("a takes %d bytes, want %d", got, want)
 	}
-	// In bins of 2 ms x has 50, and as many edges and one; it may have one bin more.
+	// In bins of 2 ms, x has 50 bins and one more edge. It may have one bin more.
 	own := int64(101 * (30 + 10) * 8)
 	if got := e.size(&s.Probes[2]) - own; got < 51*(5*30+10)*8 || got > 52*(5*30+10)*8 {
 		t.Errorf("x takes %d bytes for what is calculated", got)
+	}
+	// With 99 ms it also has 50 bins, because the last one is cut off.
+	s.Probes[2].Spec.Bins = 99
+	own = 100 * (30 + 10) * 8
+	if got := e.size(&s.Probes[2]) - own; got < 51*(5*30+10)*8 || got > 52*(5*30+10)*8 {
+		t.Errorf("x of 99 ms takes %d bytes for what is calculated", got)
 	}
 	s.Probes[2].Spec.Bins, s.Probes[2].Spec.BinWidth = 2, 1<<50
 	if got := e.size(&s.Probes[2]) - 3*40*8; got != (dq.MaxBins+1)*160*8 {
@@ -335,8 +343,33 @@ func TestSizeOfASeries(t *testing.T) {
 	}
 }
 
-// Processes of the same name become one cause, in whatever order they come.
-func TestRenameMakesOne(t *testing.T) {
+// Data that fits exactly gets room. Data that does not fit is counted as left out.
+func TestRoomForOne(t *testing.T) {
+	p := ProbeSystem{Spec: outcome.Spec{Name: "a", Span: "a", BinWidth: time.Millisecond, Bins: 10}}
+	e, err := NewEngine(&System{Window: time.Second, History: 30, Probes: []ProbeSystem{p}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	vm := outcome.VM{PID: 1}
+	e.known[vm] = true
+	size := e.size(&p)
+	for _, tt := range []struct {
+		before, after room
+		fits          bool
+	}{
+		{room{rows: 1, bytes: size}, room{}, true},
+		{room{rows: 2, bytes: size + 1, omitted: 3}, room{rows: 1, bytes: 1, omitted: 3}, true},
+		{room{rows: 1, bytes: size - 1}, room{rows: 1, bytes: size - 1, omitted: 1}, false},
+		{room{rows: 0, bytes: size, omitted: 1}, room{bytes: size, omitted: 2}, false},
+	} {
+		if r := tt.before; r.take(e, &p, vm) != tt.fits || r != tt.after {
+			t.Errorf("%+v becomes %+v, want %+v", tt.before, r, tt.after)
+		}
+	}
+}
+
+// Processes with the same name become one cause, in any order.
+func TestRenameMergesCauses(t *testing.T) {
 	n := names{1: "x", 2: "x", 3: "y"}
 	cause := func(p uint64, name string) Cause { return Cause{Process: trace.PID(p), Name: name} }
 	times := []causeTime{
@@ -367,20 +400,121 @@ func TestRenameMakesOne(t *testing.T) {
 	}
 }
 
-// So many processes are known by name, and one more makes all others unknown.
+// A limited number of processes is known by name. One more drops all the others.
 func TestNamesAreBounded(t *testing.T) {
 	n, told := names{}, &trace.Trace{}
 	for p := range maxNames {
 		told.Spans = append(told.Spans, trace.Span{Process: trace.PID(p + 1), Name: "x"})
 	}
-	if learnt := n.learn(told, nil); len(learnt) != maxNames || len(n) != maxNames {
-		t.Fatalf("%d are learnt and %d are known", len(learnt), len(n))
+	if !n.learn(told) || len(n) != maxNames {
+		t.Fatalf("%d are known", len(n))
 	}
-	if learnt := n.learn(told, nil); len(learnt) != 0 || len(n) != maxNames {
-		t.Errorf("again: %d are learnt and %d are known", len(learnt), len(n))
+	if n.learn(told) || len(n) != maxNames {
+		t.Errorf("again: %d are known, and some of them are new", len(n))
 	}
 	one := &trace.Trace{Spans: []trace.Span{{Process: maxNames + 1, Name: "y"}, {Process: maxNames + 2}, {Name: "z"}}}
-	if learnt := n.learn(one, nil); len(learnt) != 1 || len(n) != 1 || n[maxNames+1] != "y" {
-		t.Errorf("one more: %d are learnt and %d are known", len(learnt), len(n))
+	if !n.learn(one) || len(n) != 1 || n[maxNames+1] != "y" {
+		t.Errorf("one more: %v are known", n)
+	}
+}
+
+// The programs of a VM are dropped with the VM.
+func TestProgramsOfExitedVMs(t *testing.T) {
+	file, err := diagram.Parse("x = a -> a;")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(name string) ProbeSystem {
+		return ProbeSystem{Spec: outcome.Spec{Name: name, Span: name, BinWidth: time.Millisecond, Bins: 2}}
+	}
+	e, err := NewEngine(&System{Window: time.Second, History: 1, Bounds: MeanBounds{StandardErrors: 1}, Diagram: file, Probes: []ProbeSystem{of("a"), of("x")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 5 {
+		at := int64(n) * int64(time.Second)
+		b := outcome.Batch{Window: outcome.Window{From: at, To: at + int64(time.Second)}, Counts: []outcome.Counts{{Outcome: "a", VM: outcome.VM{PID: n + 1}, Bins: make([]uint64, 2)}}}
+		if _, err := e.Step(&b); err != nil {
+			t.Fatal(err)
+		}
+		if len(e.programs) != 1 || e.programs[outcome.VM{PID: n + 1}] == nil {
+			t.Errorf("window %d: programs of %d VMs", n, len(e.programs))
+		}
+	}
+}
+
+// A series without rows is dropped after the number of windows of a history, and not before the
+// hold-off has passed.
+func TestWhenASeriesIsDropped(t *testing.T) {
+	for _, tt := range []struct {
+		history int
+		holdOff time.Duration
+		after   int // windows
+	}{{3, time.Second, 3}, {1, 3 * time.Second, 4}, {2, 0, 2}, {3, 3 * time.Second, 4}, {1, 2500 * time.Millisecond, 3}, {1, 0, 1}} {
+		p := ProbeSystem{Spec: outcome.Spec{Name: "a", Span: "a", BinWidth: time.Millisecond, Bins: 1}}
+		e, err := NewEngine(&System{Window: time.Second, History: tt.history, HoldOff: tt.holdOff, Bounds: MeanBounds{StandardErrors: 1}, Probes: []ProbeSystem{p}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const seen = 5 // windows; the last one is number 4
+		for n := range 12 {
+			vm := outcome.VM{PID: 1}
+			if n >= seen {
+				vm.PID = 2
+			}
+			at := int64(n) * int64(time.Second)
+			b := outcome.Batch{Window: outcome.Window{From: at, To: at + int64(time.Second)}, Counts: []outcome.Counts{{Outcome: "a", VM: vm, Bins: make([]uint64, 1)}}}
+			if _, err := e.Step(&b); err != nil {
+				t.Fatal(err)
+			}
+			if _, kept := e.series[seriesKey{"a", outcome.VM{PID: 1}}]; kept != (n-seen+1 < tt.after) {
+				t.Errorf("history %d, hold-off %v: %d windows later it is kept: %v", tt.history, tt.holdOff, n-seen+1, kept)
+			}
+		}
+	}
+}
+
+// Two specs have the same events if the spans, those of the wrapper and the events of the VM are
+// equal.
+func TestSameEvents(t *testing.T) {
+	a := outcome.Spec{Name: "a", Span: "a", BinWidth: 1, Bins: 1}
+	for _, tt := range []struct {
+		b    outcome.Spec
+		want bool
+	}{
+		{outcome.Spec{Name: "b", Span: "a", BinWidth: 2, Bins: 3, Group: "pid"}, true},
+		{outcome.Spec{Name: "a", Span: "b"}, false},
+		{outcome.Spec{Name: "a", Span: "a", Wrapper: "a"}, false},
+		{outcome.Spec{Name: "a", Span: "a", VM: outcome.Events{Builtin: "gc"}}, false},
+	} {
+		if got := sameEvents(a, tt.b); got != tt.want {
+			t.Errorf("%+v: %v", tt.b, got)
+		}
+	}
+}
+
+// Only probes of the system have series, whatever else has changed.
+func TestSeriesOfTheSystem(t *testing.T) {
+	of := func(window time.Duration, names ...string) *System {
+		s := &System{Window: window, History: 1, Bounds: MeanBounds{StandardErrors: 1}}
+		for _, name := range names {
+			s.Probes = append(s.Probes, ProbeSystem{Spec: outcome.Spec{Name: name, Span: name, BinWidth: time.Millisecond, Bins: 1}})
+		}
+		return s
+	}
+	for _, next := range []*System{of(time.Second, "a"), of(2*time.Second, "a")} {
+		e, err := NewEngine(of(time.Second, "a", "b"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Step(&outcome.Batch{Window: outcome.Window{To: int64(time.Second)}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Configure(next); err != nil {
+			t.Fatal(err)
+		}
+		if len(e.series) != 1 {
+			t.Errorf("windows of %v: series of %d probes, want 1", next.Window, len(e.series))
+		}
 	}
 }

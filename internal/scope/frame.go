@@ -1,6 +1,6 @@
-// Package scope is the oscilloscope itself: it asks the sources for one window
-// after the other, and turns what they counted into frames. Whoever shows or
-// keeps anything reads frames, and nothing else.
+// Package scope is the engine of the oscilloscope. It requests window after window from the
+// sources, and makes frames from their counts. Consumers that show or store data read only
+// frames.
 package scope
 
 import (
@@ -11,98 +11,111 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// A Frame is everything that is known of one window. It belongs to the engine that
-// made it and holds until the next: who keeps one makes a Clone.
+// A Frame is the complete result of one window. It belongs to the engine that made it and is valid
+// until the next frame; use Clone to keep it.
 type Frame struct {
-	Number uint64 // of the window, from 0
+	Number uint64 // number of the window, from 0
 	Window outcome.Window
 	Time   time.Time // wall time of the window's end
 
-	// Probes are in the order of the system; a probe of several VMs is there
-	// once for each.
+	// Probes are in the order of the system. A probe has an entry for each of its VMs.
 	Probes []Probe
 
 	Fired    []Firing // triggers that fired in this window
-	Notices  []string // what changed since the last frame, as where a new history begins
+	Notices  []string // what changed since the last frame, for example that a new history begins
 	Rejected outcome.Rejected
 	Cost     outcome.Cost
+
+	// Attaching means that no outcome has been observed for a whole window yet, including this
+	// one: nothing is known.
+	Attaching bool
 }
 
-// A Probe is what is known of one probe of one VM in one window.
+// Unpriced reports whether Cost does not include what the window cost. This is the case if
+// something was counted although no program of ours ran in a VM: VMs recorded it in their memory,
+// applications sent it over TCP, or a script reported it.
+func (f *Frame) Unpriced() bool {
+	counted := func(p Probe) bool { return p.Counts.Starts+p.Counts.Ends+p.Counts.Instances() > 0 }
+	return f.Cost.Events == 0 && slices.ContainsFunc(f.Probes, counted)
+}
+
+// A Probe is the result for one probe of one VM in one window.
 type Probe struct {
 	Name   string
 	VM     outcome.VM
 	Window outcome.Window
 	Spec   outcome.Spec   // how it is observed
-	Counts outcome.Counts // what was
+	Counts outcome.Counts // the counts of the observed outcome
 
-	// Fitted tells that beamscope chose dMax. What took longer is slower than that, and
-	// may have succeeded.
+	// Fitted means that beamscope chose dMax. Slower instances took longer than dMax, and may
+	// have succeeded.
 	Fitted bool
 
-	// Silent is for how long no instance has ended, up to the end of the window: since
-	// the window in which the last one did, or else since the first window that was
-	// observed. It counts from zero again after a window that was not observed as a whole
-	// or lost something, as instances may have ended in that.
+	// Required says that the probe has a QTA.
+	Required bool
+
+	// Silent is the time without an ended instance, up to the end of the window. It counts from
+	// the window in which the last instance ended, or from the first observed window. It counts
+	// from zero again after a window that was not completely observed or lost something, because
+	// instances may have ended then.
 	Silent time.Duration
 
-	// Seen tells whether anything has ever happened: an event, an instance or a loss.
+	// Seen reports whether the probe has ever had an event, an instance or a loss.
 	Seen bool
 
-	Observed *dq.Observed // without instances where there were none
+	Observed *dq.Observed // empty if there were no instances
 	Mean     Mean         // of the observed ΔQs
 
-	// Calculated is what the diagram makes of the observed ΔQs of its outcomes. It
-	// is nil for a probe that is not calculated, and empty in a window where an
-	// outcome behind it has no instances.
+	// Calculated is the ΔQ that the diagram calculates from the observed ΔQs of its outcomes. It is
+	// nil for a probe that is not calculated, and empty in a window in which one of these outcomes
+	// has no instances.
 	Calculated     *dq.DeltaQ
 	CalculatedMean Mean
-	CalculatedFrom uint64 // instances of the outcome behind it that has the fewest, see weakest
+	CalculatedFrom uint64 // number of instances of the outcome with the fewest, see weakest
 
-	// Judgements on the QTA; nil where there is none, or nothing to judge.
+	// Judgements on the QTA; nil without a QTA, or without data.
 	Judgement           *dq.Judgement
 	CalculatedJudgement *dq.Judgement
 
-	// Divergence of the observed ΔQ from the calculated one over the last
-	// DivergenceWindows windows; nil where there is nothing to compare.
+	// Divergence is that of the observed ΔQ from the calculated one over the last
+	// DivergenceWindows windows. It is nil if there is nothing to compare.
 	Divergence        *dq.Divergence
 	DivergenceWindows int
 
-	// Insufficient says why the observed ΔQ of this window cannot bear a verdict,
-	// CalculatedInsufficient why the calculated one cannot; "" where it can.
+	// Insufficient is the reason why the observed ΔQ of this window gives no verdict, and
+	// CalculatedInsufficient that of the calculated one. It is "" if there is a verdict.
 	Insufficient           string
 	CalculatedInsufficient string
 
 	// Instances are the single instances of the window, worst first.
 	Instances []outcome.Instance
 
-	// Explained says where the time of those of them went that have a trace; nil where
-	// none has.
+	// Explained describes where the time of the instances with a trace went. It is nil if none
+	// has a trace.
 	Explained *Explained
 
-	// Active are the kinds of the triggers whose incident is not over.
+	// Active are the kinds of the triggers whose incident continues.
 	Active []string
 }
 
-// A Mean is the mean of the ΔQs of the last windows that had instances, with its
-// confidence bounds where it is Bounded.
+// A Mean is the mean of the ΔQs of the last windows with instances, and its confidence bounds if it
+// is Bounded.
 type Mean struct {
 	Width   time.Duration // between edges
-	Windows int           // that it is of; 0: there is none
+	Windows int           // number of windows in the mean; 0 if there is no mean
 	Band    dq.Band
 }
 
-// Bounded tells that the band says anything: a single window does not tell how much
-// others deviate, and has no bounds.
+// Bounded reports whether the band contains information. A single window does not show how much
+// others differ, so it has no bounds.
 func (m *Mean) Bounded() bool { return m.Windows > 1 }
 
-// Quantile returns the edge at which the mean reaches the probability p, and what its
-// bounds allow: from the edge at which the upper one does to that at which the lower one
-// does, of a mean without bounds that of the mean. What is not reached is
-// [dq.Unreached].
+// Quantile returns the edge at which the mean reaches the probability p, and its bounds: the edges
+// at which the upper and the lower bound reach p. A mean without bounds has its own edge for both.
+// If p is not reached, the edge is [dq.Unreached].
 func (m *Mean) Quantile(p float64) (at time.Duration, within dq.Interval) {
 	reached := func(f []float64) time.Duration {
-		// Bounds need not rise all the way.
+		// Bounds may fall in places.
 		k := slices.IndexFunc(f, func(x float64) bool { return dq.AtLeast(x, p) })
 		if k < 0 {
 			return dq.Unreached
@@ -113,20 +126,20 @@ func (m *Mean) Quantile(p float64) (at time.Duration, within dq.Interval) {
 	if !m.Bounded() {
 		return at, dq.Interval{Lo: at, Hi: at}
 	}
-	// The function that is higher reaches it earlier.
+	// The higher function reaches it earlier.
 	return at, dq.Interval{Lo: reached(m.Band.Hi), Hi: reached(m.Band.Lo)}
 }
 
 // A Firing is a trigger that fired.
 type Firing struct {
 	Trigger string // its kind
-	Setting string // and what it was set to
+	Setting string // its setting
 	Probe   string
 	VM      outcome.VM
-	Cause   string // what was seen, for people
+	Cause   string // the observation that made the trigger fire, as text
 
-	// Explanation says, for people, where the time of the probe's instances went; "" where
-	// that is not known.
+	// Explanation describes where the time of the probe's instances went, as text. It is "" if
+	// unknown.
 	Explanation string
 }
 
@@ -135,9 +148,9 @@ func (p *Probe) Rate() float64 {
 	return float64(p.Counts.Instances()) / p.Window.Duration().Seconds()
 }
 
-// LeastSuccess returns the share of the instances that succeeded if everything that was
-// lost, and every instance that was [Probe.Slower], did not: it cannot be less. least is
-// false where there was neither, and ok where there is nothing that a share could be of.
+// LeastSuccess returns a lower bound of the share of successes. It assumes that all lost
+// instances, and all instances in [Probe.Slower], did not succeed. least is false if there were
+// none of these, so that the share is exact. ok is false if there are no instances at all.
 func (p *Probe) LeastSuccess() (share float64, least, ok bool) {
 	n := p.Counts.Instances()
 	all := n + p.Counts.Loss.Total()
@@ -147,8 +160,8 @@ func (p *Probe) LeastSuccess() (share float64, least, ok bool) {
 	return float64(p.Counts.Successes) / float64(all), all > n || p.Slower() > 0, true
 }
 
-// Slower returns how many instances took longer than a dMax that beamscope chose. Nothing
-// tells whether they succeeded.
+// Slower returns the number of instances that took longer than a dMax that beamscope chose.
+// Whether they succeeded is unknown.
 func (p *Probe) Slower() uint64 {
 	if !p.Fitted {
 		return 0
@@ -161,6 +174,24 @@ func (p *Probe) Slower() uint64 {
 func (p *Probe) QuantileSlower(q float64) bool {
 	n := p.Counts.Instances()
 	return p.Slower() > 0 && dq.AtLeast(float64(n-p.Counts.Failures)/float64(n), q)
+}
+
+// QuantileMayBeLonger reports whether a quantile of the observed ΔQ would be longer if all lost
+// instances had failed. It does so for each quantile of a window that was not observed as a whole.
+func (p *Probe) QuantileMayBeLonger(q float64) bool {
+	d, ok := p.Observed.QuantileFigure(q)
+	if !ok || p.Counts.Unobserved {
+		return ok
+	}
+	n := float64(p.Observed.Instances())
+	worst, ok := p.Observed.QuantileFigure(q * (n + float64(p.Counts.Loss.Total())) / n)
+	return !ok || worst > d
+}
+
+// GroupQuantileSlower is QuantileSlower for one of the probe's groups.
+func (p *Probe) GroupQuantileSlower(g *outcome.Group, q float64) bool {
+	n := g.Instances()
+	return p.Fitted && g.Timeouts > 0 && dq.AtLeast(float64(n-g.Failures)/float64(n), q)
 }
 
 // Quantiles returns the probabilities whose quantiles are shown everywhere.

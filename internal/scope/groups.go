@@ -7,13 +7,13 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// Inferred reports whether instances of the window were paired by their order, so that
-// whose start and end each is made of is not known for certain.
+// Inferred reports whether some starts and ends of instances in the window were paired by order,
+// so that they may not belong together.
 func (p *Probe) Inferred() bool { return p.Counts.Inferred > 0 }
 
-// TopGroups returns the first of the groups, at most k of them that have a key, and in
-// others all further ones as one group without a key: of how many it is, with those that
-// found no room at the source as one. others is 0 where there are no more.
+// TopGroups returns the first k groups with a key, and the sum of all further ones as rest, a
+// group without a key. others is the number of groups in rest, or 0. All instances without room
+// at the source count as one group.
 func TopGroups(groups []outcome.Group, k int) (top []outcome.Group, rest outcome.Group, others int) {
 	for i := range groups {
 		g := &groups[i]
@@ -27,9 +27,9 @@ func TopGroups(groups []outcome.Group, k int) (top []outcome.Group, rest outcome
 	return top, rest, others
 }
 
-// GroupQuantile returns what the delay lies between within which a share p of all of a
-// group's instances ended, of which none succeeded later than dMax; ok is false where so
-// many did not succeed, or there are none.
+// GroupQuantile returns bounds of the p-quantile of the delay over all of a group's instances. No
+// success takes longer than dMax. ok is false if the quantile falls among instances that did not
+// succeed, or if there are none.
 func GroupQuantile(g *outcome.Group, p float64, dMax time.Duration) (within dq.Interval, ok bool) {
 	within.Lo, within.Hi, ok = g.Delays.Quantile(p, g.Failures+g.Timeouts)
 	within.Hi = min(within.Hi, dMax)

@@ -13,7 +13,7 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// delays are those of so many successes at each of these times.
+// delays returns n successes at each of these delays.
 func delays(n uint32, at ...time.Duration) outcome.Delays {
 	d := make(outcome.Delays, outcome.DelayBuckets)
 	for _, t := range at {
@@ -22,8 +22,8 @@ func delays(n uint32, at ...time.Duration) outcome.Delays {
 	return d
 }
 
-// The first groups stay as they are; the others are one, with what had no room at the
-// source.
+// The first groups are unchanged. The others are summed, together with those that had no room at
+// the source.
 func TestTopGroups(t *testing.T) {
 	groups := []outcome.Group{
 		{Key: "a", Successes: 9, Total: 90, Delays: delays(9, 10)},
@@ -54,14 +54,14 @@ func TestTopGroups(t *testing.T) {
 		}
 	}
 	if _, _, others := scope.TopGroups(groups[:2], 2); others != 0 {
-		t.Errorf("%d others of none", others)
+		t.Errorf("%d others without groups", others)
 	}
 	if groups[1].Delays[outcome.Bucket(10)] != before {
 		t.Error("a group of the frame has changed")
 	}
 }
 
-// A quantile is over all instances: what failed or timed out has no delay.
+// A quantile covers all instances. Failures and timeouts have no delay.
 func TestGroupQuantile(t *testing.T) {
 	g := outcome.Group{Successes: 3, Timeouts: 1, Delays: delays(1, 1*time.Microsecond, 2*time.Microsecond, 3*time.Microsecond)}
 	for p, want := range map[float64]time.Duration{0.25: time.Microsecond, 0.5: 2 * time.Microsecond, 0.75: 3 * time.Microsecond, 0.76: 0, 0.99: 0} {
@@ -74,11 +74,11 @@ func TestGroupQuantile(t *testing.T) {
 		t.Errorf("%v, where nothing takes more than 3 µs", within)
 	}
 	if within, ok := scope.GroupQuantile(&outcome.Group{Timeouts: 3}, 0.5, time.Hour); ok {
-		t.Errorf("%v of none", within)
+		t.Errorf("%v without instances", within)
 	}
 }
 
-// The quantile lies between its bounds, whatever the delays are.
+// A quantile lies between its bounds for any delays.
 func TestGroupQuantileBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		at := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) time.Duration {
@@ -95,7 +95,7 @@ func TestGroupQuantileBounds(t *testing.T) {
 	})
 }
 
-// quantileOf returns the least delay within which a share p of all ended.
+// quantileOf returns the least delay within which a share p of all instances ended.
 func quantileOf(at []time.Duration, failures uint64, p float64) (time.Duration, bool) {
 	for _, t := range slices.Sorted(slices.Values(at)) {
 		n := 0
@@ -111,7 +111,7 @@ func quantileOf(at []time.Duration, failures uint64, p float64) (time.Duration, 
 	return 0, false
 }
 
-// What instances are grouped by besides does not change what is observed.
+// A change of the grouping does not change what is observed.
 func TestAnotherGroup(t *testing.T) {
 	gc := outcome.Spec{Name: "gc", VM: outcome.Events{Builtin: "gc"}, BinWidth: ms, Bins: 2}
 	p := newPlay(t, system(t, "", gc))

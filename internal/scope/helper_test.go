@@ -18,12 +18,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const ms = time.Millisecond
 
-// spec observes spans of the same name in bins of a millisecond.
+// spec returns a spec for spans of the same name, in bins of a millisecond.
 func spec(name string, bins int) outcome.Spec {
 	return outcome.Spec{Name: name, Span: name, BinWidth: ms, Bins: bins}
 }
 
-// system has the probes of these specs and a diagram, "" for none.
+// system returns a system with probes for these specs and a diagram, or no diagram for "".
 func system(t testing.TB, source string, specs ...outcome.Spec) *scope.System {
 	t.Helper()
 	s := &scope.System{
@@ -61,7 +61,7 @@ func triggers(t testing.TB, settings ...string) []scope.Trigger {
 
 var beam = outcome.VM{PID: 7, Node: "a@b"}
 
-// counts are those of a window with so many successes in each bin.
+// counts returns the counts of a window with this many successes in each bin.
 func counts(name string, bins ...uint64) outcome.Counts {
 	c := outcome.Counts{Outcome: name, VM: beam, Bins: bins}
 	for _, n := range bins {
@@ -71,7 +71,7 @@ func counts(name string, bins ...uint64) outcome.Counts {
 	return c
 }
 
-// A play feeds an engine with windows of a second, one after the other.
+// A play feeds an engine with successive windows of one second.
 type play struct {
 	t      testing.TB
 	engine *scope.Engine
@@ -131,7 +131,7 @@ func probe(t testing.TB, f *scope.Frame, name string) *scope.Probe {
 	return found
 }
 
-// A watcher is an observer that calls back.
+// A watcher is an observer that calls functions.
 type watcher struct {
 	configured func(*scope.System, outcome.Plan)
 	framed     func(*outcome.Batch, *scope.Frame) error
@@ -159,13 +159,12 @@ func (w watcher) Noticed(n outcome.Notice) error {
 	return nil
 }
 
-// A script is a source that delivers what it was told to, and notes what it was
-// asked for.
+// A script is a source that returns prepared results and records the requests.
 type script struct {
 	batches  []outcome.Batch
-	last     error // with the last batch
+	last     error // returned with the last batch
 	asked    []outcome.Window
-	at       []int64 // when
+	at       []int64 // times of the requests
 	plans    []outcome.Plan
 	planFail error
 	now      func() int64

@@ -6,15 +6,14 @@ import (
 	"github.com/beamscope/beamscope/dq"
 )
 
-// recent are the numbers of the last windows of which something is held, oldest
-// first. Windows of which nothing is held count as well when the oldest go.
+// recent contains the numbers of the last windows that have data, oldest first. Windows without
+// data count as well when old ones are dropped.
 type recent struct {
 	keep    int
 	numbers []uint64
 }
 
-// expire calls remove for each window that is not one of the last before and
-// including n.
+// expire calls remove for each window before the last ones up to n.
 func (r *recent) expire(n uint64, remove func()) {
 	gone := 0
 	for gone < len(r.numbers) && r.numbers[gone]+uint64(r.keep) <= n {
@@ -42,14 +41,14 @@ func (h *history) observe(n uint64, o *dq.Observed) error {
 	return h.window.Insert(o)
 }
 
-// calculate adds the calculated ΔQ of window n, from so many instances.
+// calculate adds the calculated ΔQ of window n, made from this many instances.
 func (h *history) calculate(n uint64, d *dq.DeltaQ, instances uint64) error {
 	h.recent.expire(n, h.window.RemoveOldest)
 	h.recent.numbers = append(h.recent.numbers, n)
 	return h.window.InsertCalculated(d, instances)
 }
 
-// write writes the mean as of window n, whose memory it uses.
+// write writes the mean as of window n, and uses m's memory.
 func (h *history) write(m *Mean, n uint64, bounds MeanBounds) error {
 	h.recent.expire(n, h.window.RemoveOldest)
 	m.Windows = h.window.Len()
@@ -60,8 +59,8 @@ func (h *history) write(m *Mean, n uint64, bounds MeanBounds) error {
 	return bounds.write(&m.Band, h.window)
 }
 
-// A calculation keeps what was calculated for a probe in the last windows, and how
-// it compares with what was observed.
+// A calculation keeps the calculated ΔQs of a probe in the last windows, and their comparison
+// with the observed ones.
 type calculation struct {
 	mean       history
 	recent     recent
@@ -71,8 +70,8 @@ type calculation struct {
 	rebinned   dq.DeltaQ
 }
 
-// newCalculation returns a calculation for a probe with bins of this width, up to
-// dMax; of a wider one where there would be too many.
+// newCalculation returns a calculation for a probe with bins of this width up to dMax. It uses a
+// larger width if there would be too many bins.
 func newCalculation(width, dMax time.Duration, keep int) (*calculation, error) {
 	width = max(width, (dMax+dq.MaxBins-1)/dq.MaxBins)
 	g, err := dq.NewGrid(width, int((dMax+width-1)/width))
@@ -89,8 +88,8 @@ func newCalculation(width, dMax time.Duration, keep int) (*calculation, error) {
 
 func (c *calculation) width() time.Duration { return c.mean.window.Grid().Width() }
 
-// calculate adds the calculated ΔQ of window n, from so many instances, whose bins are not
-// wider than those of the calculation.
+// calculate adds the calculated ΔQ of window n, made from this many instances. Its bins must not
+// be wider than those of the calculation.
 func (c *calculation) calculate(n uint64, d *dq.DeltaQ, instances uint64) error {
 	if d.Width() < c.width() {
 		if err := c.calculator.Rebin(&c.rebinned, d, c.width()); err != nil {
@@ -101,21 +100,20 @@ func (c *calculation) calculate(n uint64, d *dq.DeltaQ, instances uint64) error 
 	return c.mean.calculate(n, d, instances)
 }
 
-// compare adds the observed ΔQ of window n, of so many instances, and the calculated
-// one.
+// compare adds the observed ΔQ of window n, with its number of instances, and the calculated one.
 func (c *calculation) compare(n uint64, observed *dq.DeltaQ, instances uint64, calculated *dq.DeltaQ, s dq.Sampling) error {
 	c.recent.expire(n, c.comparison.RemoveOldest)
 	c.recent.numbers = append(c.recent.numbers, n)
 	return c.comparison.Insert(observed, instances, calculated, s)
 }
 
-// diverge returns the divergence as of window n, and of how many windows it is: 0
-// where there is none.
+// diverge returns the divergence as of window n, and the number of windows that it covers, or 0
+// if there is none.
 func (c *calculation) diverge(n uint64) (dq.Divergence, int) {
 	c.recent.expire(n, c.comparison.RemoveOldest)
 	if c.comparison.Len() == 0 {
 		return dq.Divergence{}, 0
 	}
-	d, windows, _ := c.comparison.Diverge() // fails only without pairs
+	d, windows, _ := c.comparison.Diverge() // it fails only without pairs
 	return d, windows
 }

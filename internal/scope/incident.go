@@ -2,21 +2,21 @@ package scope
 
 import "time"
 
-// calm is how many quiet windows in a row end an incident.
+// calm is the number of quiet windows in a row that ends an incident.
 const calm = 3
 
-// An incident follows one trigger of one probe: one incident fires once, however
-// long it lasts and however it flickers.
+// An incident tracks one trigger of one probe. An incident fires once, however long it lasts and
+// even if it flickers.
 type incident struct {
 	trigger Trigger
-	alarms  int // windows in a row
-	quiet   int // likewise, since it fired
+	alarms  int // alarms in a row
+	quiet   int // quiet windows in a row since it fired
 	active  bool
 	fired   int64 // end of the window in which it last fired
 }
 
-// step takes in a window, and tells whether the trigger fires. An incident is over
-// after some quiet windows, and not before the hold-off has passed since it began.
+// step adds a window, and reports whether the trigger fires. An incident ends after some quiet
+// windows, but not before the hold-off has passed since it began.
 func (in *incident) step(p *Probe, holdOff time.Duration) bool {
 	switch in.trigger.Check(p) {
 	case Alarm:

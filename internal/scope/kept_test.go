@@ -13,11 +13,11 @@ import (
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// memory collects the memory that a value refers to, by the path to it: of slices and of
-// pointers, as deep as the values go. Traces are left out, which nobody changes, and so is
-// what a system says.
+// memory collects the addresses of all slices and pointers in a value, at any depth, by the path
+// to them. It leaves out traces, which never change, and the system's contents.
 func memory(path string, v reflect.Value, all map[string]uintptr) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -61,7 +61,7 @@ func TestCloneSharesNothing(t *testing.T) {
 	memory("frame", reflect.ValueOf(frame).Elem(), shared)
 	memory("frame", reflect.ValueOf(frame.Clone()).Elem(), own)
 	if len(own) < 25 || len(frame.Fired) == 0 || len(probe(t, frame, "x").Active) == 0 {
-		t.Errorf("%d places refer to memory: want more", len(own))
+		t.Errorf("only %d places refer to memory", len(own))
 	}
 	for path, at := range own {
 		if shared[path] == at {
@@ -70,7 +70,7 @@ func TestCloneSharesNothing(t *testing.T) {
 	}
 }
 
-// Each VM beyond those that there is room for is counted as left out.
+// Each VM beyond the limit is counted as left out.
 func TestVMsLeftOut(t *testing.T) {
 	p := newPlay(t, system(t, "", spec("a", 1)))
 	var all []outcome.Counts
@@ -80,18 +80,18 @@ func TestVMsLeftOut(t *testing.T) {
 		all = append(all, c)
 	}
 	if f := p.step(all...); len(f.Probes) != scope.MaxVMs || len(f.Notices) != 1 || !strings.HasPrefix(f.Notices[0], "44 outcomes of VMs") {
-		t.Errorf("%d rows, %q", len(f.Probes), f.Notices)
+		t.Errorf("%d rows, notices %q", len(f.Probes), f.Notices)
 	}
 	if f := p.step(all[:scope.MaxVMs]...); len(f.Probes) != scope.MaxVMs || len(f.Notices) != 1 || !strings.Contains(f.Notices[0], "shown again") {
-		t.Errorf("%d rows, %q", len(f.Probes), f.Notices)
+		t.Errorf("%d rows, notices %q", len(f.Probes), f.Notices)
 	}
 	if f := p.step(all[:1]...); len(f.Notices) != 0 {
 		t.Errorf("%q", f.Notices)
 	}
 }
 
-// A branch counts by its share: ten instances of a branch that one of two take are as good
-// as forty, and a verdict asks for as many.
+// A branch counts by its share. Ten instances of a branch with a share of a half are as good as
+// forty, and the required number for a verdict is compared with that.
 func TestFewInstancesOfABranch(t *testing.T) {
 	for samples, want := range map[uint64]string{40: "", 41: "too few instances"} {
 		s := system(t, "probe = p:pick[0.5, 0.5](one, other)", spec("one", 4), spec("other", 4), spec("probe", 4), spec("pick", 4))
@@ -103,7 +103,7 @@ func TestFewInstancesOfABranch(t *testing.T) {
 	}
 }
 
-// Standard errors are asked for by any number of them above 0.
+// Any number above 0 selects standard errors as bounds.
 func TestBoundsOfMeans(t *testing.T) {
 	width := func(b scope.MeanBounds) float64 {
 		s := system(t, "", spec("a", 2))
@@ -113,7 +113,8 @@ func TestBoundsOfMeans(t *testing.T) {
 		band := probe(t, p.step(counts("a", 10, 30)), "a").Mean.Band
 		return band.Hi[1] - band.Lo[1]
 	}
-	// Shares of 3/4 and 1/4: the standard deviation is 1/4, and the standard error that by √2.
+	// With shares of 3/4 and 1/4 the standard deviation is 1/4, and the standard error is that
+	// divided by √2.
 	if got, want := width(scope.MeanBounds{StandardErrors: 0.5}), 0.25/1.4142135623730951; got < want-1e-12 || got > want+1e-12 {
 		t.Errorf("half a standard error to either side: %v, want %v", got, want)
 	}
@@ -122,7 +123,7 @@ func TestBoundsOfMeans(t *testing.T) {
 	}
 }
 
-// A window that ends before it begins is refused, with its ends.
+// A window that ends before it begins is rejected. The error shows both times.
 func TestStepRefusesAWindow(t *testing.T) {
 	e, err := scope.NewEngine(system(t, "", spec("a", 1)))
 	if err != nil {
@@ -136,7 +137,7 @@ func TestStepRefusesAWindow(t *testing.T) {
 	}
 }
 
-// A late source refuses each plan as too late, and notes when it would have begun.
+// A lateSource rejects each plan as too late, and records when it would have begun.
 type lateSource struct {
 	*script
 	begins []int64
@@ -147,8 +148,8 @@ func (s *lateSource) Plan(_ context.Context, p outcome.Plan) error {
 	return outcome.ErrLate
 }
 
-// A source that is late for a plan gets twice the time to prepare, up to some seconds, and
-// then the change is refused.
+// If a source is too late for a plan, the time for preparation is doubled, up to some seconds.
+// After that the change is refused.
 func TestApplyToALateSource(t *testing.T) {
 	first := system(t, "", spec("a", 4))
 	first.Window = 5 * ms
@@ -174,7 +175,7 @@ func TestApplyToALateSource(t *testing.T) {
 	}
 }
 
-// The processor time that a run takes is told, window by window.
+// Each window has the processor time that the run used in it.
 func TestCostOfCollector(t *testing.T) {
 	first := system(t, "", spec("a", 4))
 	first.Window = 5 * ms
@@ -184,7 +185,7 @@ func TestCostOfCollector(t *testing.T) {
 	sum := 0
 	s := newScope(t, newScript(), first, watcher{framed: func(b *outcome.Batch, _ *scope.Frame) error {
 		if used += b.Cost.Collector; used > 0 {
-			cancel() // and be quick: what is over by then still gets its frames
+			cancel() // run no longer; windows that are already over still get their frames
 			return nil
 		}
 		for i := range 1 << 20 {
@@ -197,8 +198,8 @@ func TestCostOfCollector(t *testing.T) {
 	}
 }
 
-// What is calculated from few instances may be off by chance, however many are observed. One
-// of the parts without instances adds nothing to that.
+// A result that is calculated from few instances may deviate by chance, however many instances of
+// the probe are observed. A part without instances contributes nothing to that.
 func TestChanceOfFewInstancesBehind(t *testing.T) {
 	for _, tt := range []struct {
 		n            uint64
@@ -218,7 +219,7 @@ func TestChanceOfFewInstancesBehind(t *testing.T) {
 	}
 }
 
-// The mean of what is calculated has bins as wide as the algebra makes them.
+// The mean of calculated ΔQs has bins as wide as those of the algebra's results.
 func TestCalculatedInWiderBins(t *testing.T) {
 	const bins = 40000
 	s := system(t, "x = a -> b;", spec("a", bins), spec("b", bins), spec("x", bins))
@@ -231,15 +232,14 @@ func TestCalculatedInWiderBins(t *testing.T) {
 			t.Errorf("calculated in bins of %v, the mean of %d windows in bins of %v", x.Calculated.Width(), x.CalculatedMean.Windows, x.CalculatedMean.Width)
 		}
 	}
-	// What is calculated in narrower bins again joins the mean.
+	// A result in narrower bins joins the same mean again.
 	first := func(name string) outcome.Counts { return at(name, bins, 2, 0) }
 	if x := probe(t, p.step(first("a"), first("b"), first("x")), "x"); x.CalculatedMean.Width != 2*ms || x.CalculatedMean.Windows != 2 {
 		t.Errorf("the mean of %d windows in bins of %v", x.CalculatedMean.Windows, x.CalculatedMean.Width)
 	}
 }
 
-// Of what is behind a probe the slowest instance that has a trace counts, in whichever order
-// they come.
+// The slowest instance with a trace behind a probe counts, in any order.
 func TestExplanationByTheSlowestTrace(t *testing.T) {
 	untraced := outcome.Instance{Outcome: "b", VM: beam, ID: 3, End: int64(time.Second)}
 	a := []outcome.Instance{queued("a", 60*ms), explainedBy("a", 8, spell{})}
@@ -255,7 +255,7 @@ func TestExplanationByTheSlowestTrace(t *testing.T) {
 	}
 }
 
-// Each thing that makes histories begin anew is said, once.
+// Each change that begins histories anew has one notice.
 func TestNoticesOfAnotherSystem(t *testing.T) {
 	p := newPlay(t, system(t, "x = a -> b;", spec("a", 2), spec("b", 2), spec("x", 4), spec("c", 2)))
 	batch := []outcome.Counts{counts("a", 1, 0), counts("b", 1, 0), counts("x", 1, 0, 0, 0), counts("c", 1, 0)}
@@ -263,7 +263,7 @@ func TestNoticesOfAnotherSystem(t *testing.T) {
 	other := system(t, "x = f:x(a, b);", spec("a", 2), spec("b", 2), spec("x", 4), spec("c", 3))
 	other.Window, other.History = 2*time.Second, 7
 	other.Probes[0].Spec.Span = "another"
-	other.Probes[1].Spec.Explain = true // which changes nothing
+	other.Probes[1].Spec.Explain = true // changes nothing
 	if err := p.engine.Configure(other); err != nil {
 		t.Fatal(err)
 	}
@@ -279,9 +279,9 @@ func TestNoticesOfAnotherSystem(t *testing.T) {
 		t.Errorf("%q, want %q", f.Notices, want)
 	}
 	if f := p.step(batch...); len(f.Notices) != 0 {
-		t.Errorf("again: %q", f.Notices)
+		t.Errorf("repeated: %q", f.Notices)
 	}
-	// A diagram that begins, and one that ends.
+	// A diagram is added, and removed again.
 	for _, source := range []string{"", "x = a -> b;"} {
 		next := system(t, source, spec("a", 2), spec("b", 2), spec("x", 4), spec("c", 3))
 		next.Window, next.History = other.Window, other.History
@@ -295,7 +295,8 @@ func TestNoticesOfAnotherSystem(t *testing.T) {
 	}
 }
 
-// Silence goes on where the same events are counted otherwise, and begins anew with others.
+// Silence continues if the same events are counted differently, and begins anew with other
+// events.
 func TestSilenceOfTheSameEvents(t *testing.T) {
 	s := system(t, "", spec("a", 2))
 	p := newPlay(t, s)
@@ -320,16 +321,16 @@ func TestSilenceOfTheSameEvents(t *testing.T) {
 	}
 }
 
-// A VM without a row keeps its history for as many windows as a history has and for as long
-// as a trigger holds off, whichever is longer.
+// A VM without a row keeps its history for the number of windows of a history or for the
+// hold-off, whichever is longer.
 func TestForget(t *testing.T) {
 	for _, tt := range []struct {
 		history int
 		holdOff time.Duration
 		absent  int
-		windows int // of the mean when it comes back
+		windows int // windows of the mean when the VM comes back
 	}{
-		{5, time.Second, 3, 2}, {5, time.Second, 4, 1}, // windows of the history, without those that are over
+		{5, time.Second, 3, 2}, {5, time.Second, 4, 1}, // windows in the history, without expired ones
 		{2, 10 * time.Second, 1, 1},
 	} {
 		s := system(t, "", spec("a", 2))
@@ -346,7 +347,7 @@ func TestForget(t *testing.T) {
 			t.Errorf("%+v: a mean of %d windows", tt, a.Mean.Windows)
 		}
 	}
-	// An incident lasts through absence as long as the hold-off.
+	// An incident survives absence for the hold-off.
 	for absent, again := range map[int]int{5: 0, 12: 1} {
 		s := system(t, "", spec("a", 2))
 		s.History, s.HoldOff = 2, 10*time.Second
@@ -366,8 +367,8 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// Where the outcome with the widest bins has no delays, the mean of what is calculated has
-// such wide bins all the same: it may have delays in the next window.
+// If the outcome with the widest bins has no delays, the mean of the calculated ΔQs uses these
+// bins nevertheless, because the outcome may have delays in the next window.
 func TestMeanInTheWidestBinsBehind(t *testing.T) {
 	for _, definition := range []string{"x = a -> b;", "x = b -> a;"} {
 		t.Run(definition, func(t *testing.T) { meanInTheWidestBins(t, definition) })
@@ -387,7 +388,7 @@ func meanInTheWidestBins(t *testing.T, definition string) {
 	}
 }
 
-// A quantile of a mean is the first edge that reaches it, which may be the first of all.
+// A quantile of a mean is the first edge that reaches it, possibly the very first one.
 func TestQuantileOfMean(t *testing.T) {
 	m := scope.Mean{Windows: 2, Width: ms, Band: dq.Band{Mean: []float64{0.5, 0.75, 0.9}, Lo: []float64{0, 0.5, 0.8}, Hi: []float64{0.75, 1, 1}}}
 	for p, want := range map[float64][3]time.Duration{
@@ -403,10 +404,100 @@ func TestQuantileOfMean(t *testing.T) {
 	}
 }
 
-// With as many instances as a verdict needs by default, a distribution is known to within 0.2
-// at the default confidence.
+// With the default number of samples, a distribution is known to within 0.2 at the default
+// confidence.
 func TestDefaultSamplesSuffice(t *testing.T) {
 	if e, err := dq.Epsilon(scope.DefaultSamples, 1-scope.DefaultConfidence); err != nil || e > 0.2 || e < 0.19 {
 		t.Errorf("known to within %v, %v", e, err)
+	}
+}
+
+// A quantile that may never be reached, because a branch is unknown, is infinite.
+func TestQuantileBehindAnUnknownBranch(t *testing.T) {
+	s := system(t, "x = p:pick[0.9, 0.1](often, rare)", spec("often", 4), spec("rare", 4), spec("x", 4))
+	s.Probes[2].Triggers = triggers(t, "condition", "calculated_p99 > 1e12*s && calculated_p50 == 1*ms")
+	if f := newPlay(t, s).step(counts("often", 10, 0, 0, 0), counts("rare", 0, 0, 0, 0)); len(f.Fired) != 1 {
+		t.Errorf("fired: %v", fired(f))
+	}
+}
+
+// An explanation describes explained outcomes behind the probe, in the same VM. If two took
+// equally long, it describes the first one in the diagram.
+func TestExplanationByOutcomesBehind(t *testing.T) {
+	other := counts("b", 3)
+	other.VM = outcome.VM{PID: 8}
+	zero := explainedBy("a", 1, spell{trace.Running, 1, "", 0, trace.Exact, ""})
+	here := counts("b", 3)
+	for _, tt := range []struct {
+		b         outcome.Counts
+		instances []outcome.Instance
+		want      string
+	}{
+		{other, []outcome.Instance{queued("z", 60*ms)}, ""},
+		{other, []outcome.Instance{queued("z", 60*ms), zero}, ""},
+		{here, []outcome.Instance{queued("z", 60*ms), zero, queued("b", 60*ms)}, "b: "},
+		{here, []outcome.Instance{queued("z", 60*ms), queued("b", 60*ms), queued("a", 60*ms)}, "a: "},
+		{here, []outcome.Instance{queued("b", 60*ms), queued("a", 70*ms)}, "a: "},
+	} {
+		s := system(t, "x = a -> b;", spec("z", 1), spec("a", 1), spec("b", 1), spec("x", 1))
+		s.Probes[3].Triggers = triggers(t, "load", "5")
+		f := newPlay(t, s).batch(outcome.Batch{Time: noon, Counts: []outcome.Counts{counts("z", 3), counts("a", 3), tt.b, counts("x", 9)}, Instances: tt.instances})
+		if len(f.Fired) != 1 {
+			t.Fatalf("fired: %+v", f.Fired)
+		}
+		if got := f.Fired[0].Explanation; !strings.HasPrefix(got, tt.want) || tt.want == "" && got != "" {
+			t.Errorf("explained by %q, want %q", got, tt.want)
+		}
+	}
+}
+
+// Another history length and other bins begin a new history. So does a probe that was left out in
+// between.
+func TestConfigureBeginsAnew(t *testing.T) {
+	for what, tt := range map[string]struct {
+		change func(s *scope.System)
+		notice string
+	}{
+		"history": {func(s *scope.System) { s.History++ }, "a history of 31 windows instead of 30: every history begins anew"},
+		"width":   {func(s *scope.System) { s.Probes[0].Spec.BinWidth = 2 * ms }, "a: 4 bins of 2ms instead of 4 of 1ms: a new history begins"},
+		"bins":    {func(s *scope.System) { s.Probes[0].Spec.Bins = 5 }, "a: 5 bins of 1ms instead of 4 of 1ms: a new history begins"},
+		"left":    {func(s *scope.System) { s.Probes = s.Probes[1:] }, ""},
+	} {
+		next := system(t, "", spec("a", 4), spec("b", 4))
+		tt.change(next)
+		p := newPlay(t, system(t, "", spec("a", 4), spec("b", 4)))
+		p.step(counts("a", 1, 0, 0, 0))
+		if err := p.engine.Configure(next); err != nil {
+			t.Fatal(err)
+		}
+		if what == "left" {
+			if err := p.engine.Configure(system(t, "", spec("a", 4), spec("b", 4))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := counts("a", 1, 0, 0, 0)
+		if what == "bins" {
+			c.Bins = append(c.Bins, 0)
+		}
+		f := p.step(c)
+		if n := probe(t, f, "a").Mean.Windows; n != 1 {
+			t.Errorf("%s: the mean is of %d windows, want 1", what, n)
+		}
+		if got := strings.Join(f.Notices, "\n"); got != tt.notice {
+			t.Errorf("%s: %q, want %q", what, got, tt.notice)
+		}
+	}
+}
+
+// A replay from the first window has no earlier windows. A replay from a later window has.
+func TestStartAt(t *testing.T) {
+	for number, attaching := range map[uint64]bool{0: true, 1: false, 7: false} {
+		p := newPlay(t, system(t, "", spec("a", 1)))
+		p.engine.StartAt(number)
+		c := counts("a", 0)
+		c.Unobserved = true
+		if f := p.step(c); f.Number != number || f.Attaching != attaching {
+			t.Errorf("frame %d, want %d, attaching: %v", f.Number, number, f.Attaching)
+		}
 	}
 }

@@ -6,16 +6,16 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// maxNames is how many processes are known by name. Beyond it all are forgotten; those
-// that are still there tell their names again.
+// maxNames is the largest number of processes with a known name. Beyond it all names are dropped.
+// Later traces provide them again.
 const maxNames = 4096
 
-// names are what the processes of a VM are called, as far as traces told: what is learnt
-// of a process late holds for its time before, and goes on where a trace does not tell.
+// names are the names of a VM's processes according to traces. A name that is learnt late also
+// applies to earlier data, and to later traces without it.
 type names map[trace.PID]string
 
-// learn takes in what a trace tells, and appends the processes of which it is new.
-func (n names) learn(t *trace.Trace, learnt []trace.PID) []trace.PID {
+// learn adds the names in a trace, and reports whether any of them is new.
+func (n names) learn(t *trace.Trace) (learnt bool) {
 	for i := range t.Spans {
 		s := &t.Spans[i]
 		if s.Process == 0 || s.Name == "" || n[s.Process] == s.Name {
@@ -25,12 +25,12 @@ func (n names) learn(t *trace.Trace, learnt []trace.PID) []trace.PID {
 			clear(n)
 		}
 		n[s.Process] = s.Name
-		learnt = append(learnt, s.Process)
+		learnt = true
 	}
 	return learnt
 }
 
-// named returns a cause by the name of its process, if that is known.
+// named returns a cause with the name of its process, if that is known.
 func (n names) named(c Cause) Cause {
 	name := n[c.Process]
 	if c.Own || c.Name != "" || name == "" {
@@ -39,8 +39,7 @@ func (n names) named(c Cause) Cause {
 	return Cause{Kind: c.Kind, Name: name}
 }
 
-// rename has the causes of processes go by their names, and makes one of those that are
-// then the same.
+// rename replaces processes by their names in causes, and merges causes that become equal.
 func (n names) rename(times []causeTime) []causeTime {
 	for i := 0; i < len(times); {
 		c := n.named(times[i].cause)
@@ -50,7 +49,7 @@ func (n names) rename(times []causeTime) []causeTime {
 		}
 		same := slices.IndexFunc(times, func(t causeTime) bool { return t.cause == c })
 		if same < 0 {
-			times[i].cause = c // goes by its name from now on, and so it is passed over
+			times[i].cause = c // the next round skips it
 			continue
 		}
 		times[same].add(times[i])

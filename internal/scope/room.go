@@ -2,27 +2,26 @@ package scope
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// Bounds of what an engine holds, whatever a batch or a recording asks for.
+// Limits of an engine's data, independent of the contents of a batch or a recording.
 const (
-	MaxVMs       = 256     // of a frame; several times what a live run observes
-	MaxRows      = 1 << 16 // probes of a frame, each VM counted by itself
+	MaxVMs       = 256     // VMs in a frame; several times the limit of a live run
+	MaxRows      = 1 << 16 // rows of a frame: probes times VMs
 	MaxHistories = 1 << 30 // bytes of all histories together
 )
 
-// A room says how much of an engine's memory is still free in a window.
+// A room tracks how much of an engine's memory is still free in a window.
 type room struct {
 	rows    int
 	bytes   int64
 	omitted int // rows that did not fit
 }
 
-// room returns what the series that there are leave free.
+// room returns the room that the existing series leave free.
 func (e *Engine) room() room {
 	r := room{rows: MaxRows, bytes: MaxHistories}
 	for key := range e.series {
@@ -31,7 +30,7 @@ func (e *Engine) room() room {
 	return r
 }
 
-// take takes the memory of a row, and reports whether there was enough.
+// take takes memory for a row, and reports whether there was enough.
 func (r *room) take(e *Engine, p *ProbeSystem, vm outcome.VM) bool {
 	if !e.known[vm] {
 		r.omitted++
@@ -50,7 +49,7 @@ func (r *room) take(e *Engine, p *ProbeSystem, vm outcome.VM) bool {
 	return true
 }
 
-// notice says what a frame leaves out.
+// notice describes what a frame leaves out.
 func (r *room) notice() string {
 	if r.omitted == 0 {
 		return "all outcomes of all VMs are shown again"
@@ -59,16 +58,16 @@ func (r *room) notice() string {
 		"observe fewer VMs, or use fewer bins or a shorter history", r.omitted, MaxVMs, MaxHistories>>20)
 }
 
-// size returns an upper bound of the bytes that the series of a probe takes: for each
-// edge of its bins a word a window, and as much again for the present and for the mean
-// as ten windows; where the diagram calculates it, five words a window more, in bins as
-// wide as the widest behind it.
+// size returns an upper bound of the bytes of a probe's series. It needs one word for each edge
+// of its bins and window, and the equivalent of ten windows for the present window and the mean.
+// If the diagram calculates it, it needs five words more for each window, in bins as wide as the
+// widest behind it.
 func (e *Engine) size(p *ProbeSystem) int64 {
 	const word, present = 8, 10
 	windows := int64(e.system.History)
 	bytes := int64(p.Spec.Bins+1) * (windows + present) * word
 	if part, ok := e.composed[p.Spec.Name]; ok {
-		bins := min(dq.MaxBins, p.Spec.DMax()/max(part.width, time.Nanosecond)+1)
+		bins := min(dq.MaxBins, p.Spec.DMax()/part.width+1)
 		bytes += int64(bins+1) * (5*windows + present) * word
 	}
 	return bytes

@@ -11,8 +11,8 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// A recording may claim new VMs in each window, with as many bins as a batch may have
-// in a few bytes. The engine keeps its memory within bounds, and says what it leaves out.
+// A recording may claim new VMs in each window, with as many bins as fit into a few bytes of a
+// batch. The engine limits its memory, and reports what it leaves out.
 func TestHistoriesAreBounded(t *testing.T) {
 	const bins = 1 << 16
 	p := newPlay(t, system(t, "", spec("a", bins)))
@@ -41,11 +41,11 @@ func TestHistoriesAreBounded(t *testing.T) {
 		t.Errorf("the heap has grown by %d MiB", grown>>20)
 	}
 	if !strings.Contains(said, " outcomes of VMs are not shown, because there is room for 256 VMs and for histories of 1024 MiB") {
-		t.Errorf("said %q", said)
+		t.Errorf("notices %q", said)
 	}
 }
 
-// What fits is shown as ever, and what is left out comes when there is room again.
+// Data that fits is shown as usual. Data that was left out returns when there is room again.
 func TestRoomComesBack(t *testing.T) {
 	s := system(t, "", spec("a", 1<<16))
 	s.History, s.HoldOff = 3, time.Second
@@ -71,7 +71,7 @@ func TestRoomComesBack(t *testing.T) {
 	}
 }
 
-// Probes times VMs may be more than anybody has memory for.
+// The product of probes and VMs may exceed the memory of any machine.
 func TestRowsAreBounded(t *testing.T) {
 	var specs []outcome.Spec
 	for i := range 3000 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,34 +13,38 @@ import (
 	"github.com/beamscope/beamscope/internal/spent"
 )
 
-// An Observer is told everything that a scope does, in order and from one
-// goroutine. An error ends the run. What it is given holds until it returns.
+// An Observer gets everything that a scope produces, in order and from one goroutine. An error
+// ends the run. The arguments are valid until the method returns.
 type Observer interface {
-	// Configured is called before the first batch of a system. The plan is the one
-	// that holds from then on; its From may be earlier.
+	// Configured is called before the first batch of a system. The plan is in force from then on.
+	// Its From may be earlier.
 	Configured(s *System, p outcome.Plan) error
 
-	// Framed is called for each window, with the batch and the frame made of it.
+	// Framed is called for each window, with its batch and its frame.
 	Framed(b *outcome.Batch, f *Frame) error
 
-	// Noticed is called with what the source says about itself.
+	// Noticed is called with a notice of the source.
 	Noticed(n outcome.Notice) error
 }
 
-// A Scope runs an engine on a source, as time goes by.
+// A Scope runs an engine on a source in real time.
 type Scope struct {
 	source    outcome.Source
 	engine    *Engine
 	observers []Observer
 
-	plan     outcome.Plan  // of the windows that are collected
-	next     *System       // to take the place of the engine's, nil: none
-	nextPlan outcome.Plan  // then
-	changes  chan change   // asked for by Apply
+	plan     outcome.Plan  // plan of the windows that are collected
+	next     *System       // will replace the engine's system; nil if there is none
+	nextPlan outcome.Plan  // the plan of next
+	changes  chan change   // requests from Apply
 	ended    chan struct{} // closed when Run returns
 	begun    bool          // a window was observed
 	used     spent.Total   // processor time of this process, in nanoseconds
-	renewAt  int64         // when the plan is to begin again, as the source wants; 0: it does not
+	renewAt  int64         // time at which to begin the plan again, as the source wants; 0 if not wanted
+
+	// Clocks, which tests replace.
+	now       func() int64         // nanoseconds of CLOCK_MONOTONIC
+	processor func() time.Duration // processor time of this process
 }
 
 type change struct {
@@ -49,21 +52,24 @@ type change struct {
 	done   chan<- error
 }
 
-// New returns a scope for a system on a source, which was made for this plan of
-// it.
+// New returns a scope for a system. The source must have been made for this plan of the system.
 func New(source outcome.Source, system *System, plan outcome.Plan, observers ...Observer) (*Scope, error) {
 	engine, err := NewEngine(system)
 	if err != nil {
 		return nil, err
 	}
-	return &Scope{source: source, engine: engine, observers: observers, plan: plan, changes: make(chan change), ended: make(chan struct{})}, nil
+	return &Scope{
+		source: source, engine: engine, observers: observers, plan: plan,
+		changes: make(chan change), ended: make(chan struct{}),
+		now: monotonic.Now, processor: processorTime,
+	}, nil
 }
 
-// Apply has the scope go on with another system, from the beginning of a window
-// on. It returns when that is settled, in a few windows at most, and may be called
-// while Run runs, from any goroutine but that one. On an error everything stays as it was.
+// Apply switches the scope to another system at the beginning of a window. It returns when that
+// is settled, after a few windows at most. It may be called during Run, from any goroutine except
+// that of Run. After an error everything stays unchanged.
 func (s *Scope) Apply(ctx context.Context, system *System) error {
-	done := make(chan error, 1)
+	done := make(chan error)
 	select {
 	case s.changes <- change{system, done}:
 		return <-done
@@ -74,25 +80,24 @@ func (s *Scope) Apply(ctx context.Context, system *System) error {
 	}
 }
 
-// Run makes the frame of each window, one window behind the present, until the
-// context is done, the source ends, or an observer fails. Where limit is not 0, it
-// does so for that long, in whole windows, from the beginning of the first window that
-// was observed: windows that were over before the source was attached do not count.
-//
-// When the context is done, the windows that are over by then still get their
-// frames. Run is called once.
+// Run makes the frame of each window, one window behind the present, until the context is done,
+// the source ends, or an observer fails. If limit is not 0, it also ends after that time, in
+// whole windows, counted from the beginning of the first observed window. Windows that were over
+// before the source was attached do not count.
+// When the context is done, the windows that are already over still get their frames. Run must be
+// called only once.
 func (s *Scope) Run(ctx context.Context, limit time.Duration) error {
 	defer close(s.ended)
-	s.used.Read(monotonic.Now(), float64(processorTime()))
-	if err := s.tell(func(o Observer) error { return o.Configured(s.engine.System(), s.plan) }); err != nil {
+	s.used.Read(s.now(), float64(s.processor()))
+	if err := s.eachObserver(func(o Observer) error { return o.Configured(s.engine.System(), s.plan) }); err != nil {
 		return err
 	}
-	var end int64      // where the limit is, once it is known
-	var canceled int64 // when the context was seen to be done; 0 before
+	var end int64      // end of the limit, once it is known
+	var canceled int64 // when the context was found to be done; 0 before
 	for w := s.plan.At(0); limit == 0 || !s.begun || w.From < end; w = s.after(w) {
 		err := s.wait(ctx, w)
 		if ctx.Err() != nil && canceled == 0 {
-			canceled = monotonic.Now()
+			canceled = s.now()
 		}
 		if err != nil || canceled != 0 && w.To > canceled {
 			return err
@@ -102,7 +107,7 @@ func (s *Scope) Run(ctx context.Context, limit time.Duration) error {
 		if err != nil || ended {
 			return errors.Join(err, s.watch(ctx))
 		}
-		if s.begun && !before {
+		if !before {
 			end = w.From + int64(limit)
 		}
 	}
@@ -133,26 +138,20 @@ func (s *Scope) step(ctx context.Context, w outcome.Window) (ended bool, err err
 	if ended && len(batch.Counts) == 0 {
 		return true, nil
 	}
-	s.begun = s.begun || isObserved(&batch)
 	if !batch.Renew {
 		s.renewAt = 0
 	} else if s.renewAt == 0 {
-		s.renewAt = monotonic.Now()
+		s.renewAt = s.now()
 	}
-	s.used.Read(monotonic.Now(), float64(processorTime()))
+	s.used.Read(s.now(), float64(s.processor()))
 	batch.Cost.Collector = time.Duration(s.used.Within(w.From, w.To))
 	s.used.Forget(w.To)
 	frame, err := s.engine.Step(&batch)
 	if err != nil {
 		return false, err
 	}
-	return ended, s.tell(func(o Observer) error { return o.Framed(&batch, frame) })
-}
-
-// isObserved reports whether a window was observed, as a whole or of some outcome. Where
-// there is no outcome yet, it was.
-func isObserved(b *outcome.Batch) bool {
-	return len(b.Counts) == 0 || slices.ContainsFunc(b.Counts, func(c outcome.Counts) bool { return !c.Unobserved })
+	s.begun = !frame.Attaching
+	return ended, s.eachObserver(func(o Observer) error { return o.Framed(&batch, frame) })
 }
 
 func (s *Scope) configure(system *System, plan outcome.Plan) error {
@@ -160,10 +159,10 @@ func (s *Scope) configure(system *System, plan outcome.Plan) error {
 		return err
 	}
 	s.plan = plan
-	return s.tell(func(o Observer) error { return o.Configured(system, plan) })
+	return s.eachObserver(func(o Observer) error { return o.Configured(system, plan) })
 }
 
-func (s *Scope) tell(do func(Observer) error) error {
+func (s *Scope) eachObserver(do func(Observer) error) error {
 	for _, o := range s.observers {
 		if err := do(o); err != nil {
 			return err
@@ -172,11 +171,11 @@ func (s *Scope) tell(do func(Observer) error) error {
 	return nil
 }
 
-// watchPeriod is how often the source is asked to look after what it observes.
+// watchPeriod is the interval between calls of the source's Watch.
 const watchPeriod = time.Second
 
-// wait waits until a window is due or the context is done, and meanwhile has the source
-// watched and changes made.
+// wait waits until a window is due or the context is done. Meanwhile it watches the source and
+// makes changes.
 func (s *Scope) wait(ctx context.Context, w outcome.Window) error {
 	for {
 		if err := s.watch(ctx); err != nil {
@@ -185,13 +184,13 @@ func (s *Scope) wait(ctx context.Context, w outcome.Window) error {
 		if err := s.renew(ctx); err != nil {
 			return err
 		}
-		next := monotonic.Now() + int64(watchPeriod)
+		next := s.now() + int64(watchPeriod)
 		at := min(s.due(w), next)
 		changes := s.changes
 		if s.next != nil {
-			changes = nil // one after the other
+			changes = nil // one change after the other
 		}
-		timer := time.NewTimer(time.Duration(at - monotonic.Now()))
+		timer := time.NewTimer(time.Duration(at - s.now()))
 		select {
 		case <-timer.C:
 			if at < next {
@@ -208,26 +207,25 @@ func (s *Scope) wait(ctx context.Context, w outcome.Window) error {
 	}
 }
 
-// renewAgain is how long it takes until the plan is to begin again after that has failed.
+// renewAgain is the time until the plan is requested again after a failure.
 const renewAgain = 30 * time.Second
 
-// renew has the plan begin again where the source wants that, unless another one is about to
-// begin.
+// renew begins the plan again if the source wants that, unless another plan is about to begin.
 func (s *Scope) renew(ctx context.Context) error {
-	if s.renewAt == 0 || s.next != nil || monotonic.Now() < s.renewAt || ctx.Err() != nil {
+	if s.renewAt == 0 || s.next != nil || s.now() < s.renewAt || ctx.Err() != nil {
 		return nil
 	}
-	s.renewAt = monotonic.Now() + int64(renewAgain)
+	s.renewAt = s.now() + int64(renewAgain)
 	err := s.change(ctx, s.engine.System())
 	if err == nil || ctx.Err() != nil || errors.Is(err, outcome.ErrEnded) {
 		return nil
 	}
-	n := outcome.Notice{Time: monotonic.Now(), Text: fmt.Sprintf("observing goes on as it was: %v", err)}
-	return s.tell(func(o Observer) error { return o.Noticed(n) })
+	n := outcome.Notice{Time: s.now(), Text: fmt.Sprintf("observation continues unchanged: %v", err)}
+	return s.eachObserver(func(o Observer) error { return o.Noticed(n) })
 }
 
-// due returns when a window is to be collected: when it has been over for as long
-// as it was, or as the windows that come after it will be.
+// due returns when to collect a window: when it has been over for its own length, or for that of
+// the following windows if that is shorter.
 func (s *Scope) due(w outcome.Window) int64 {
 	after := w.Duration()
 	if s.next != nil {
@@ -236,20 +234,20 @@ func (s *Scope) due(w outcome.Window) int64 {
 	return w.To + int64(after)
 }
 
-// What a source gets to prepare for a plan, at first and at most.
+// Time that a source gets to prepare for a plan: the first attempt, and the limit.
 const (
 	lead     = 250 * time.Millisecond
 	mostLead = 4 * time.Second
 )
 
-// change prepares for another system. It begins with the next window that begins
-// late enough for the source.
+// change prepares for another system. It begins with the next window that leaves the source
+// enough time.
 func (s *Scope) change(ctx context.Context, system *System) error {
 	if _, err := NewEngine(system); err != nil {
 		return err
 	}
 	for lead := lead; ; lead *= 2 {
-		plan := system.Plan(s.plan.At(s.plan.Number(max(monotonic.Now()+int64(lead), s.plan.From)) + 1).From)
+		plan := system.Plan(s.plan.At(s.plan.Number(max(s.now()+int64(lead), s.plan.From)) + 1).From)
 		err := s.source.Plan(ctx, plan)
 		if err == nil {
 			s.next, s.nextPlan = system, plan
@@ -261,10 +259,10 @@ func (s *Scope) change(ctx context.Context, system *System) error {
 	}
 }
 
-// watch has the source looked after, and passes on what it says.
+// watch calls the source's Watch, and passes on its notices.
 func (s *Scope) watch(ctx context.Context) error {
 	for _, n := range s.source.Watch(ctx) {
-		if err := s.tell(func(o Observer) error { return o.Noticed(n) }); err != nil {
+		if err := s.eachObserver(func(o Observer) error { return o.Noticed(n) }); err != nil {
 			return err
 		}
 	}
@@ -274,8 +272,6 @@ func (s *Scope) watch(ctx context.Context) error {
 // processorTime returns the processor time that this process has used.
 func processorTime() time.Duration {
 	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // it never fails for the own process
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

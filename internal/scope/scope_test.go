@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/scope"
@@ -30,8 +31,8 @@ func newScope(t *testing.T, source outcome.Source, s *scope.System, observers ..
 	return sc
 }
 
-// Windows are asked for in order, without gaps, and each when it has been over for
-// its own length: one behind the present.
+// Windows are requested in order and without gaps. Each one is requested when it has been over
+// for its own length, one window behind the present.
 func TestWindowsFollowOneBehindThePresent(t *testing.T) {
 	sys := system(t, "", spec("a", 4))
 	sys.Window = 2 * ms
@@ -49,16 +50,16 @@ func TestWindowsFollowOneBehindThePresent(t *testing.T) {
 			t.Errorf("window %d is %v, want %v", n, w, want)
 		}
 		if early := w.To + int64(plan.Window) - source.at[n]; early > 0 {
-			t.Errorf("window %d was asked for %d ns too early", n, early)
+			t.Errorf("window %d was requested %d ns too early", n, early)
 		}
 	}
 	if len(source.asked) != 5 {
-		t.Errorf("asked for %d windows, want 5", len(source.asked))
+		t.Errorf("requested %d windows, want 5", len(source.asked))
 	}
 }
 
-// A limit counts from the first window that was observed: attaching may take longer than
-// the limit.
+// A limit counts from the first observed window, because attaching may take longer than the
+// limit.
 func TestLimitCountsObservedWindows(t *testing.T) {
 	unobserved := outcome.Batch{Counts: []outcome.Counts{{Outcome: "a", Bins: make([]uint64, 4), Unobserved: true}}}
 	observed := outcome.Batch{Counts: []outcome.Counts{counts("a", 0, 0, 0, 0)}}
@@ -85,7 +86,7 @@ func TestLimitCountsObservedWindows(t *testing.T) {
 	}
 }
 
-// The end of the source ends the run, after the frame that came with it.
+// The end of the source ends the run, after the frame of its last batch.
 func TestSourceEnds(t *testing.T) {
 	ended := fmt.Errorf("gone: %w", outcome.ErrEnded)
 	broken := errors.New("broken")
@@ -115,8 +116,8 @@ func TestSourceEnds(t *testing.T) {
 	}
 }
 
-// When the context is done, windows that are over still get their frames, and the
-// one that is not over gets none.
+// When the context is done, windows that are over still get their frames. The current window gets
+// none.
 func TestCancelledRunDrains(t *testing.T) {
 	const over = 3
 	sys := system(t, "", spec("a", 4))
@@ -148,8 +149,8 @@ func TestObserverFails(t *testing.T) {
 	}
 }
 
-// Another system takes over where a window begins, for the source and for the
-// engine alike; the windows before it are still of the old one, and there is no gap.
+// Another system takes over at the beginning of a window, in the source and in the engine alike.
+// Earlier windows belong to the old system, and there is no gap.
 func TestApply(t *testing.T) {
 	first, second := system(t, "", spec("a", 4)), system(t, "", spec("a", 8), spec("b", 4))
 	first.Window, second.Window = 20*ms, 5*ms
@@ -197,7 +198,7 @@ func TestApply(t *testing.T) {
 			t.Errorf("frame %d: %+v", i, f)
 		}
 		if f.system == second && f.window.From < plans[1].From || f.system == first && f.window.To > plans[1].From {
-			t.Errorf("frame %d is on the wrong side of %d: %+v", i, plans[1].From, f.window)
+			t.Errorf("frame %d belongs to the wrong side of the change at %d: %+v", i, plans[1].From, f.window)
 		}
 		if i > 0 && f.window.From != frames[i-1].window.To {
 			t.Errorf("frame %d leaves a gap", i)
@@ -205,7 +206,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// The plan in force begins again where the source wants that, and once.
+// The plan in force begins again once if the source wants that.
 func TestRenew(t *testing.T) {
 	only := system(t, "", spec("a", 4))
 	only.Window = 5 * ms
@@ -234,8 +235,8 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// A source that cannot have the plan begin again goes on as it was. A notice says so, and it is
-// not asked at each window.
+// If a source cannot begin the plan again, it continues unchanged. A notice reports that, and the
+// request is not repeated in each window.
 func TestRenewRefused(t *testing.T) {
 	only := system(t, "", spec("a", 4))
 	only.Window = 5 * ms
@@ -246,13 +247,13 @@ func TestRenewRefused(t *testing.T) {
 	if err := s.Run(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"observing goes on as it was: no room"}, notices); diff != "" || len(source.asked) != 10 {
+	if diff := cmp.Diff([]string{"observation continues unchanged: no room"}, notices); diff != "" || len(source.asked) != 10 {
 		t.Errorf("%d windows; notices, -want +got:\n%s", len(source.asked), diff)
 	}
 }
 
-// What cannot be done is refused, and everything goes on as it was; after the run
-// nothing can be applied.
+// Impossible changes are refused, and everything continues unchanged. After the run nothing can
+// be applied.
 func TestApplyRefused(t *testing.T) {
 	first := system(t, "", spec("a", 4))
 	first.Window = 5 * ms
@@ -281,8 +282,62 @@ func TestApplyRefused(t *testing.T) {
 	}
 }
 
-// Whatever became of what was lost, no smaller share succeeded than the least that is told;
-// where nothing was lost, that is the share.
+// If beamscope chose dMax, a quantile may be a delay above it, up to the share of the instances
+// that did not fail.
+func TestQuantileSlower(t *testing.T) {
+	for _, tt := range []struct {
+		fitted                        bool
+		successes, failures, timeouts uint64
+		q                             float64
+		want                          bool
+	}{
+		{true, 7, 1, 2, 0.9, true}, {true, 7, 1, 2, 0.95, false}, {false, 7, 1, 2, 0.9, false},
+		{true, 8, 1, 1, 0.9, true}, {true, 8, 1, 1, 0.91, false}, {true, 8, 0, 1, 0.99, true},
+		{true, 9, 1, 0, 0.9, false}, {true, 9, 0, 0, 0.9, false}, {true, 0, 0, 1, 0.01, true}, {true, 0, 5, 1, 0.25, false},
+	} {
+		p := scope.Probe{Fitted: tt.fitted, Counts: outcome.Counts{Successes: tt.successes, Failures: tt.failures, Timeouts: tt.timeouts}}
+		if got := p.QuantileSlower(tt.q); got != tt.want {
+			t.Errorf("%+v: %v", tt, got)
+		}
+	}
+}
+
+// A quantile without a question mark is never too small, whatever became of the lost instances. A
+// quantile with one can be.
+func TestQuantileMayBeLonger(t *testing.T) {
+	grid, err := dq.NewGrid(time.Millisecond, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		bins := rapid.SliceOfN(rapid.Uint64Range(0, 20), 4, 4).Draw(t, "bins")
+		failures, lost := rapid.Uint64Range(0, 20).Draw(t, "failures"), rapid.Uint64Range(0, 20).Draw(t, "lost")
+		q := rapid.SampledFrom(scope.Quantiles()).Draw(t, "quantile")
+		observed := func(failures uint64) *dq.Observed {
+			o, err := dq.NewObserved(grid)
+			if err == nil {
+				err = o.Set(bins, failures, 0)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return o
+		}
+		p := scope.Probe{Observed: observed(failures), Counts: outcome.Counts{Loss: outcome.Loss{Unpaired: lost}}}
+		d, finite := p.Observed.QuantileFigure(q)
+		worst, stays := observed(failures + lost).QuantileFigure(q)
+		if longer := finite && (!stays || worst > d); p.QuantileMayBeLonger(q) != longer {
+			t.Errorf("%v of %v, %d failures, %d lost: %v, %v if all lost ones failed", q, bins, failures, lost, d, worst)
+		}
+		p.Counts.Unobserved = true
+		if p.QuantileMayBeLonger(q) != finite {
+			t.Errorf("%v of %v in a window that was not observed as a whole", q, bins)
+		}
+	})
+}
+
+// Whatever happened to lost instances, the real share of successes is at least the returned
+// bound. Without losses it equals the share.
 func TestLeastSuccess(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		count := func(what string) uint64 { return rapid.Uint64Range(0, 1000).Draw(t, what) }
@@ -293,7 +348,7 @@ func TestLeastSuccess(t *testing.T) {
 		n, all := p.Counts.Instances(), p.Counts.Loss.Total()
 		least, lost, ok := p.LeastSuccess()
 		unknown := all
-		if p.Fitted { // a slower one may have succeeded
+		if p.Fitted { // a slower instance may have succeeded
 			unknown += p.Counts.Timeouts
 		}
 		if ok != (n+all > 0) || lost != (unknown > 0) {
@@ -316,8 +371,8 @@ func TestLeastSuccess(t *testing.T) {
 	})
 }
 
-// A run that is cancelled ends with the windows that were over by then, also where a frame
-// takes longer than a window: later ones would follow each other without end.
+// A cancelled run ends with the windows that were over by then, even if a frame takes longer than
+// a window. Otherwise later windows would follow without end.
 func TestCancelledWhileFramesTakeLong(t *testing.T) {
 	first := system(t, "", spec("a", 4))
 	first.Window = 2 * ms
@@ -340,5 +395,22 @@ func TestCancelledWhileFramesTakeLong(t *testing.T) {
 	}})
 	if err := s.Run(ctx, 0); err != nil || after > 0 {
 		t.Errorf("%d frames of windows that were not over, error %v", after, err)
+	}
+}
+
+// Frames report that beamscope is attaching until a whole window of some outcome was observed. A
+// window that is missed later is different.
+func TestAttaching(t *testing.T) {
+	missed := outcome.Counts{Outcome: "a", VM: beam, Unobserved: true, Loss: outcome.Loss{Missed: 153}}
+	p := newPlay(t, system(t, "whole = a -> b", spec("a", 4), spec("b", 4), spec("whole", 4)))
+	for n, c := range []outcome.Counts{missed, missed, counts("a"), missed} {
+		if f := p.step(c); f.Attaching != (n < 2) {
+			t.Errorf("window %d: attaching %v", n, f.Attaching)
+		}
+	}
+	p = newPlay(t, system(t, "", spec("a", 4)))
+	p.engine.StartAt(40)
+	if p.step(missed).Attaching {
+		t.Error("a snapshot of later windows reports that beamscope attaches")
 	}
 }

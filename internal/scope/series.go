@@ -8,7 +8,7 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// Reasons why a ΔQ cannot bear a verdict.
+// Reasons why a ΔQ gives no verdict.
 const (
 	notObserved   = "not observed"
 	withLoss      = "loss"
@@ -17,8 +17,8 @@ const (
 	notCalculable = "nothing to calculate from"
 )
 
-// A series is one probe of one VM over time: what is kept from window to window,
-// and the memory for what is known of the present one.
+// A series is one probe of one VM over time: the data that is kept from window to window, and
+// memory for the results of the present window.
 type series struct {
 	probe    *ProbeSystem
 	observed *dq.Observed
@@ -36,14 +36,14 @@ type series struct {
 	instances []outcome.Instance
 	explained explaining
 
-	seen   sighting // its last row
-	begun  bool     // a window of it has been observed
-	lively bool     // something has happened
-	silent *int64   // since when no instance has ended; nil where one may have
+	seen   sighting // the last window with a row
+	begun  bool     // a window of the series has been observed
+	lively bool     // the series is active: it has had an event, an instance or a loss
+	silent *int64   // time since which no instance has ended; nil if one may have
 }
 
-// listen notes how long nothing has ended.
-func (s *series) listen(p *Probe) {
+// updateSilence updates how long a probe has been silent.
+func (s *series) updateSilence(p *Probe) {
 	if c := &p.Counts; c.Unobserved || c.Loss.Total() > 0 || c.Instances() > 0 {
 		s.silent = nil
 		return
@@ -54,6 +54,9 @@ func (s *series) listen(p *Probe) {
 	}
 	p.Silent = time.Duration(p.Window.To - *s.silent)
 }
+
+// endSilence ends the silence of a probe that has no events of its own, but whose parts have some.
+func (s *series) endSilence(p *Probe) { s.silent, p.Silent = nil, 0 }
 
 // A sighting is a window in which a series had a row.
 type sighting struct {
@@ -71,13 +74,13 @@ func newSeries(p *ProbeSystem, keep int) (*series, error) {
 		s.mean, err = newHistory(grid, keep)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("probe %s: %w", p.Spec.Name, err)
+		return nil, fmt.Errorf("outcome %s: %w", p.Spec.Name, err)
 	}
 	s.watch(p.Triggers)
 	return s, nil
 }
 
-// watch sets the triggers. An incident of one that stays goes on.
+// watch sets the triggers. Unchanged triggers keep their incident.
 func (s *series) watch(triggers []Trigger) {
 	before := s.incidents
 	s.incidents = make([]incident, len(triggers))
@@ -91,10 +94,10 @@ func (s *series) watch(triggers []Trigger) {
 	}
 }
 
-// observe takes in what was counted in window n, and writes it to p.
+// observe adds the counts of window n, and writes the results to p.
 func (s *series) observe(p *Probe, n, samples uint64, bounds MeanBounds) error {
 	c := &p.Counts
-	if c.Bins == nil { // nothing of it is in the batch
+	if c.Bins == nil { // the batch has no counts of it
 		s.observed.Reset()
 	} else if err := s.observed.Set(c.Bins, c.Failures, c.Timeouts); err != nil {
 		return err
@@ -131,17 +134,16 @@ func insufficient(c *outcome.Counts, samples uint64) string {
 	return ""
 }
 
-// A calculated is what the diagram makes of a window.
+// A calculated is the diagram's result for a window.
 type calculated struct {
 	value    *dq.DeltaQ // may be empty
 	width    time.Duration
 	sampling dq.Sampling
 }
 
-// calculate takes in what was calculated of window n, and writes what follows from it to
-// p. The value has bins of the width, or narrower ones where
-// some of what is behind it happened to have no delays; or wider ones where the
-// algebra had to keep within its limits, and then its history begins anew.
+// calculate adds the calculated ΔQ of window n, and writes the results to p. Usually its bins
+// have the given width. They are narrower if some outcomes behind it happened to have no delays.
+// They are wider if the algebra had to stay within its limits, and then the history begins anew.
 func (s *series) calculate(p *Probe, of calculated, n uint64, keep int, bounds MeanBounds) error {
 	d, width := of.value, of.width
 	p.Calculated = d
@@ -174,12 +176,14 @@ func (s *series) calculate(p *Probe, of calculated, n uint64, keep int, bounds M
 	return s.judge(&p.CalculatedJudgement, &s.calculatedJudgement, d)
 }
 
-// comparable tells whether the observed and the calculated ΔQ of the window can be
-// compared: few instances are no hindrance, as windows are compared together.
+// comparable reports whether the observed and the calculated ΔQ of the window can be compared.
+// Too few instances do not prevent this, because windows are compared together.
 func (p *Probe) comparable() bool {
-	good := func(why string) bool { return why == "" || why == fewInstances }
-	return good(p.Insufficient) && good(p.CalculatedInsufficient)
+	return isComparable(p.Insufficient) && isComparable(p.CalculatedInsufficient)
 }
+
+// isComparable reports whether a ΔQ can be compared, given the reason why it is insufficient.
+func isComparable(why string) bool { return why == "" || why == fewInstances }
 
 // judge writes the judgement on d, if there is one, and points dst to it.
 func (s *series) judge(dst **dq.Judgement, memory *dq.Judgement, d *dq.DeltaQ) error {
@@ -194,7 +198,7 @@ func (s *series) judge(dst **dq.Judgement, memory *dq.Judgement, d *dq.DeltaQ) e
 func (s *series) trigger(p *Probe, holdOff time.Duration, fired []Firing) []Firing {
 	s.active = s.active[:0]
 	if s.begun = s.begun || !p.Counts.Unobserved; !s.begun {
-		return fired // what comes before the beginning is no incident
+		return fired // what happens before the first observed window is not an incident
 	}
 	for i := range s.incidents {
 		in := &s.incidents[i]

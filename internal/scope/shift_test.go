@@ -10,8 +10,8 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// noisy is an instance of 100 ms whose time went to four causes: a share about the middle
-// to the mailbox of queue_2, the rest by chance to others.
+// noisy returns an instance of 100 ms whose time went to four causes: a share around middle to
+// the mailbox of queue_2, and the rest randomly to others.
 func noisy(r *rand.Rand, middle float64) outcome.Instance {
 	queue := min(1, max(0, middle+0.1*r.NormFloat64()))
 	cuts := [3]float64{r.ExpFloat64(), r.ExpFloat64(), r.ExpFloat64()}
@@ -25,8 +25,8 @@ func noisy(r *rand.Rand, middle float64) outcome.Instance {
 	)
 }
 
-// A run of windows whose shares are random and that nothing sets apart shows no shift, and
-// the line below the table does not come and go.
+// Windows with random shares and no real change show no shift, so that the line below the table
+// does not flicker.
 func TestNoShiftByChance(t *testing.T) {
 	const runs, windows = 20, 300
 	shown := 0
@@ -37,7 +37,7 @@ func TestNoShiftByChance(t *testing.T) {
 			if s := explained(t, p.explain(1, noisy(r, 0.4)), "a").Shift; s != nil {
 				shown++
 				if shown < 5 {
-					t.Errorf("run %d: window %d says %v", seed, n, s)
+					t.Errorf("run %d: window %d: shift %v", seed, n, s)
 				}
 			}
 		}
@@ -47,8 +47,8 @@ func TestNoShiftByChance(t *testing.T) {
 	}
 }
 
-// A share that has grown is shown a few windows later, once: neither its cause nor the time
-// since when it has grown changes while it lasts, however noisy it is.
+// A share that has grown is shown once, a few windows later. While it lasts, neither its cause
+// nor its beginning changes, however noisy the share is.
 func TestShiftSettles(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -64,13 +64,13 @@ func TestShiftSettles(t *testing.T) {
 			case s == nil && first == nil && n < 8:
 			case s == nil:
 				t.Fatalf("seed %d: %d windows later nothing has grown", seed, n)
-			case first == nil && n < settling-2: // one of the windows before may have been as large by chance
-				t.Fatalf("seed %d: after %d windows it says %v", seed, n+1, s)
+			case first == nil && n < settling-2: // an earlier window may have been as large by chance
+				t.Fatalf("seed %d: after %d windows: shift %v", seed, n+1, s)
 			case first == nil:
 				kept := *s
 				first = &kept
 				if d := s.Since.Sub(began); d < -time.Second || d > 3*time.Second || s.Cause.Name != "queue_2" {
-					t.Errorf("seed %d: it says %v, and it began at %v", seed, s, began)
+					t.Errorf("seed %d: shift %v, want one that began at %v", seed, s, began)
 				}
 			case s.Cause != first.Cause || s.Since != first.Since || s.From != first.From:
 				t.Fatalf("seed %d: %d windows later %v has become %v", seed, n, first, s)

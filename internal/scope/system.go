@@ -1,6 +1,7 @@
 package scope
 
 import (
+	"slices"
 	"time"
 
 	"github.com/beamscope/beamscope/diagram"
@@ -8,31 +9,29 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// A System says what an oscilloscope observes, how its parts are composed, and
-// what is required of them. It is not changed once it is in use.
+// A System describes what an oscilloscope observes: its parts, their composition, and their
+// requirements. It must not be changed after its first use.
 type System struct {
 	Window time.Duration // length of a window
-	Probes []ProbeSystem // every name of the diagram, and what is observed besides
+	Probes []ProbeSystem // every name of the diagram, and the other observed outcomes
 
-	// Diagram composes the probes; nil where there is none. Every name in it is
-	// that of a probe.
+	// Diagram composes the probes; nil if there is none. Every name in it is the name of a probe.
 	Diagram *diagram.File
 
-	History int           // windows whose mean and bounds are kept: 1 to dq.MaxWindow
+	History int           // number of windows for means and bounds: 1 to dq.MaxWindow
 	Bounds  MeanBounds    // of means
-	Samples uint64        // instances that a verdict on a window needs at least
-	HoldOff time.Duration // between two firings of one trigger at least
+	Samples uint64        // least number of instances for a verdict on a window
+	HoldOff time.Duration // least time between two firings of one trigger
 
-	// Source is the scope file that says all this, as recordings keep it; nil where
-	// there is none.
+	// Source is the scope file of the system, as in recordings; nil if there is none.
 	Source []byte
 }
 
-// MeanBounds says which bounds a mean has: those that contain the long-run mean with a
-// probability, or so many standard errors to either side, as in the thesis.
+// MeanBounds chooses the bounds of a mean: bounds that contain the long-run mean with a
+// probability, or a number of standard errors to both sides, as in the thesis.
 type MeanBounds struct {
 	Confidence     float64 // above 0 and below 1, see [dq.Window.WriteBand]
-	StandardErrors float64 // where it is above 0, see [dq.Window.WriteStandardErrors]
+	StandardErrors float64 // if above 0, see [dq.Window.WriteStandardErrors]
 }
 
 func (b MeanBounds) write(dst *dq.Band, w *dq.Window) error {
@@ -42,10 +41,10 @@ func (b MeanBounds) write(dst *dq.Band, w *dq.Window) error {
 	return w.WriteBand(dst, b.Confidence)
 }
 
-// A ProbeSystem says how a probe is observed and what is required of it.
+// A ProbeSystem describes the observation and the requirement of a probe.
 type ProbeSystem struct {
 	Spec     outcome.Spec
-	QTA      *dq.QTA // nil where nothing is required
+	QTA      *dq.QTA // nil without a requirement
 	Triggers []Trigger
 	Fitted   bool // beamscope chose dMax
 }
@@ -61,7 +60,7 @@ const (
 	DefaultHoldOff    = 10 * time.Second
 )
 
-// Plan returns what a source has to do for the system from a time on.
+// Plan returns the plan of the system for a source, from a time on.
 func (s *System) Plan(from int64) outcome.Plan {
 	p := outcome.Plan{From: from, Window: s.Window}
 	for _, probe := range s.Probes {
@@ -72,4 +71,10 @@ func (s *System) Plan(from int64) outcome.Plan {
 		p.Specs = append(p.Specs, spec)
 	}
 	return p
+}
+
+// Defines reports whether the diagram defines a probe. Without spans of its own such a probe is
+// calculated only.
+func (s *System) Defines(name string) bool {
+	return s.Diagram != nil && slices.ContainsFunc(s.Diagram.Definitions, func(d *diagram.Definition) bool { return d.Name == name })
 }

@@ -1,14 +1,18 @@
 package scope_test
 
 import (
+	"fmt"
+	"os"
+	"regexp"
 	"testing"
 	"time"
 
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// A source passes on the worst instances of what has triggers or is explained, and as many as
-// its outcome asks for where that is more.
+// A source delivers the worst instances of outcomes that have triggers or are explained, or more
+// if the outcome requests more.
 func TestPlan(t *testing.T) {
 	const none, worst, all = outcome.CountsOnly, outcome.Worst, outcome.Everything
 	for _, tt := range []struct {
@@ -33,7 +37,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// Any start, end, instance or loss shows that there is something behind a probe.
+// A start, an end, an instance or a loss marks a probe as seen.
 func TestSeen(t *testing.T) {
 	for name, tt := range map[string]struct {
 		counts outcome.Counts
@@ -56,6 +60,22 @@ func TestSeen(t *testing.T) {
 		c.Outcome, c.VM, c.Bins = "a", beam, make([]uint64, 4)
 		if a := probe(t, newPlay(t, system(t, "", spec("a", 4))).step(c), "a"); a.Seen != tt.want {
 			t.Errorf("%s: seen: %v", name, a.Seen)
+		}
+	}
+}
+
+// The defaults for missing entries of a scope file are as documented.
+func TestDefaultsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/scope-file.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, value := range map[string]any{
+		"history": scope.DefaultHistory, "confidence": scope.DefaultConfidence, "samples": scope.DefaultSamples, "hold_off": scope.DefaultHoldOff,
+	} {
+		row := regexp.MustCompile("(?m)^\\| `" + key + "` \\|.*\\| " + regexp.QuoteMeta(fmt.Sprint(value)) + " \\|$")
+		if !row.Match(page) {
+			t.Errorf("%s is not documented to be %v by default", key, value)
 		}
 	}
 }

@@ -9,35 +9,34 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// A Tally sums the time of explained instances of a VM, cause by cause. The zero Tally is
-// empty.
+// A Tally sums the time of explained instances of a VM by cause. The zero Tally is empty.
 type Tally struct {
-	Instances int           // that have a trace
-	Total     time.Duration // of them all
+	Instances int           // number of instances with a trace
+	Total     time.Duration // time of all instances
 
 	times []causeTime
-	index map[Cause]int // of times
+	index map[Cause]int // indexes into times
 	names names
 
-	others time.Duration // of causes that were the smallest when there were too many
-	causes int           // that others is of
+	others time.Duration // time of causes that were the smallest when there were too many
+	causes int           // number of causes in others
 }
 
-// MaxCauses is how many causes a [Tally] tells apart.
+// MaxCauses is the number of causes that a [Tally] keeps separately.
 const MaxCauses = 4096
 
 // A causeTime is the time that went to a cause.
 type causeTime struct {
 	cause Cause
 	time  time.Duration
-	mark  trace.Mark // that of the least certain part
+	mark  trace.Mark // mark of the least certain part
 
-	longest time.Duration // of the parts
-	reason  string        // that of the longest
-	mixed   bool          // another part has another
+	longest time.Duration // time of the longest part
+	reason  string        // reason of the longest part
+	mixed   bool          // another part has a different reason
 }
 
-// add adds what went to the same cause.
+// add adds more time of the same cause.
 func (t *causeTime) add(more causeTime) {
 	t.time += more.time
 	t.mark = max(t.mark, more.mark)
@@ -47,7 +46,7 @@ func (t *causeTime) add(more causeTime) {
 	}
 }
 
-// doubt returns what is not certain of it.
+// doubt returns the uncertainty of the time.
 func (t *causeTime) doubt() Doubt {
 	d := Doubt{Mark: t.mark, Reason: t.reason}
 	if t.mixed && t.reason != "" {
@@ -56,22 +55,21 @@ func (t *causeTime) doubt() Doubt {
 	return d
 }
 
-// Add adds the instances that have a trace.
+// Add adds the instances with a trace.
 func (t *Tally) Add(instances []outcome.Instance) { t.add(instances) }
 
-// add adds the instances that have a trace, and reports whether names of processes came
-// with them that were not known.
+// add adds the instances with a trace, and reports whether they contained new names of processes.
 func (t *Tally) add(instances []outcome.Instance) bool {
 	if t.index == nil {
 		t.index, t.names = make(map[Cause]int), make(names)
 	}
-	var learnt []trace.PID
+	learnt := false
 	for i := range instances {
-		if instances[i].Trace != nil {
-			learnt = t.names.learn(instances[i].Trace, learnt)
+		if instances[i].Trace != nil && t.names.learn(instances[i].Trace) {
+			learnt = true
 		}
 	}
-	if slices.ContainsFunc(learnt, t.nameless) {
+	if learnt {
 		t.times = t.names.rename(t.times)
 		t.reindex()
 	}
@@ -96,20 +94,10 @@ func (t *Tally) add(instances []outcome.Instance) bool {
 			t.shrink()
 		}
 	}
-	return len(learnt) > 0
+	return learnt
 }
 
-// nameless reports whether time went to a process that is there without its name.
-func (t *Tally) nameless(p trace.PID) bool {
-	for kind := range trace.Kinds {
-		if _, ok := t.index[Cause{Kind: kind, Process: p}]; ok {
-			return true
-		}
-	}
-	return false
-}
-
-// reindex has the index agree with the times again.
+// reindex updates the index after times has changed.
 func (t *Tally) reindex() {
 	clear(t.index)
 	for i := range t.times {
@@ -117,8 +105,8 @@ func (t *Tally) reindex() {
 	}
 }
 
-// shrink gives up the smaller half of the causes: what these come to is that of others,
-// and one of them that occurs again begins anew.
+// shrink drops the smaller half of the causes. Their time becomes part of others, and a dropped
+// cause that occurs again starts anew.
 func (t *Tally) shrink() {
 	sortTimes(t.times)
 	for _, c := range t.times[MaxCauses/2:] {
@@ -129,18 +117,18 @@ func (t *Tally) shrink() {
 	t.reindex()
 }
 
-// reset empties it but for the names.
+// reset empties the tally, except for the names.
 func (t *Tally) reset() {
 	t.Instances, t.Total, t.times, t.others, t.causes = 0, 0, t.times[:0], 0, 0
 	clear(t.index)
 }
 
-// Causes returns how many things the time went to; where that is more than [MaxCauses],
-// some may be counted more than once.
+// Causes returns the number of causes. If that is more than [MaxCauses], some may be counted more
+// than once.
 func (t *Tally) Causes() int { return len(t.times) + t.causes }
 
-// Shares returns the largest shares, the largest first, and what the further causes come
-// to. What is usual is not known of them.
+// Shares returns the largest shares, the largest first, and the sum of all further causes. It
+// does not set their usual shares.
 func (t *Tally) Shares() (shares []Share, others time.Duration) {
 	sorted := *t
 	sorted.times = slices.Clone(t.times)
@@ -149,15 +137,15 @@ func (t *Tally) Shares() (shares []Share, others time.Duration) {
 	return shares, others
 }
 
-// sortTimes puts the longest first.
+// sortTimes sorts by time, the longest first.
 func sortTimes(times []causeTime) {
 	slices.SortFunc(times, func(a, b causeTime) int {
 		return cmp.Or(cmp.Compare(b.time, a.time), a.cause.compare(b.cause))
 	})
 }
 
-// appendShares appends the first of the times, which are sorted, as shares, and returns
-// what the others come to, of which there are so many.
+// appendShares appends the first of the sorted times as shares. It returns the total time and the
+// number of the others.
 func (t *Tally) appendShares(shares []Share) (all []Share, others time.Duration, causes int) {
 	others, causes = t.others, t.causes
 	for i, c := range t.times {

@@ -16,7 +16,7 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// What ParseTrigger reads, Setting writes; the rest is refused with what to do.
+// Setting returns what ParseTrigger accepts. Other settings are rejected with advice.
 func TestParseTrigger(t *testing.T) {
 	for _, tc := range []struct{ kind, setting, want string }{
 		{"load", "5000", "5000"},
@@ -43,7 +43,7 @@ func TestParseTrigger(t *testing.T) {
 			continue
 		}
 		if trigger.Kind() != tc.kind || trigger.Setting() != tc.want {
-			t.Errorf("%s: %s was read as %s: %s", tc.kind, tc.setting, trigger.Kind(), trigger.Setting())
+			t.Errorf("%s: %s was parsed as %s: %s", tc.kind, tc.setting, trigger.Kind(), trigger.Setting())
 		}
 	}
 	for _, tc := range []struct{ kind, setting, want string }{
@@ -59,10 +59,10 @@ func TestParseTrigger(t *testing.T) {
 		{"condition", "p98 > 3", "p98"},
 		{"condition", "n", "bool"},
 		{"condition", "all(1..1000, {all(1..1000, {# > 0})})", "all"},
-		{"condition", "let x = n; x > 1", "no place in it"},
-		{"condition", "n in 1..3", "no place in it"},
+		{"condition", "let x = n; x > 1", "not allowed here"},
+		{"condition", "n in 1..3", "not allowed here"},
 		{"condition", "len('a') > n", "len"},
-		{"condition", "[n][0] > 1", "no place in it"},
+		{"condition", "[n][0] > 1", "not allowed here"},
 		{"condition", "", "write a condition"},
 		{"condition", strings.Repeat("n > 1 || ", 1000) + "n > 1", "at most"},
 		{"silence", "0s", "write true"},
@@ -80,15 +80,15 @@ func TestParseTrigger(t *testing.T) {
 			t.Errorf("%s: %.20s: %v", tc.kind, tc.setting, err)
 		}
 	}
-	for _, kind := range scope.TriggerKinds() {
+	for _, kind := range scope.TriggerNames() {
 		if trigger, err := scope.ParseTrigger(kind, "false"); trigger != nil || err != nil {
 			t.Errorf("%s: false: %v, %v", kind, trigger, err)
 		}
 	}
 }
 
-// watching has one probe with a QTA of a half within 1 ms and 0.9 at all, and these
-// triggers.
+// watching returns a system of one probe with these triggers. Its QTA requires a half within 1 ms
+// and 0.9 in total.
 func watching(t *testing.T, settings ...string) *scope.System {
 	t.Helper()
 	s := system(t, "", spec("a", 4))
@@ -117,8 +117,7 @@ func started(c outcome.Counts, n uint64) outcome.Counts {
 	return c
 }
 
-// Each trigger fires on what it is for, says why, and stays quiet on what is just
-// allowed.
+// Each trigger fires for what it is meant for, gives the cause, and stays quiet at its limit.
 func TestTriggersFire(t *testing.T) {
 	for _, tc := range []struct {
 		kind, setting string
@@ -130,6 +129,10 @@ func TestTriggersFire(t *testing.T) {
 			"the observed ΔQ violates the QTA: 45 % succeed within 1ms, 50 % have to"},
 		{"qta", "true", failing(counts("a", 18, 0, 0, 0), 2), failing(counts("a", 17, 0, 0, 0), 3),
 			"the observed ΔQ violates the QTA: 85 % succeed, 90 % have to"},
+		{"qta", "true", failing(counts("a", 9000, 0, 0, 0), 1000), failing(counts("a", 8996, 0, 0, 0), 1004),
+			"the observed ΔQ violates the QTA: 89.96 % succeed, 90 % have to"},
+		{"hazard", "0.05", failing(counts("a", 9500, 0, 0, 0), 500), failing(counts("a", 9498, 0, 0, 0), 502),
+			"the observed ΔQ has a slack of 0.0498 in probability, less than 0.05"},
 		{"failure", "0.1", failing(counts("a", 18, 0, 0, 0), 2), failing(counts("a", 17, 0, 0, 0), 3), "15 % failed or timed out, more than 10 %"},
 		{"hazard", "true", counts("a", 10, 10, 0, 0), counts("a", 9, 0, 11, 0),
 			"the observed ΔQ violates the QTA: 45 % succeed within 1ms, 50 % have to"},
@@ -156,7 +159,7 @@ func TestTriggersFire(t *testing.T) {
 			p := newPlay(t, watching(t, tc.kind, tc.setting))
 			for range 5 {
 				if f := p.step(tc.quiet); len(f.Fired) > 0 {
-					t.Fatalf("fired on what is allowed: %+v", f.Fired)
+					t.Fatalf("fired within the limit: %+v", f.Fired)
 				}
 			}
 			var got []scope.Firing
@@ -172,9 +175,9 @@ func TestTriggersFire(t *testing.T) {
 	}
 }
 
-// A slack that is exactly what is asked for is enough, though binary numbers cannot say
-// most of these decimals; a slack that is less is not.
-func TestHazardAtTheSlackAskedFor(t *testing.T) {
+// A slack equal to the setting is enough, although most of these decimals have no exact binary
+// form. A smaller slack is not.
+func TestHazardAtRequiredSlack(t *testing.T) {
 	for percent := 1; percent <= 99; percent++ {
 		slack := float64(percent) / 100
 		qta, err := dq.NewQTA(slack, dq.Step{T: ms, P: 1 - slack}, dq.Step{T: 2 * ms, P: float64(100-percent) / 100})
@@ -191,7 +194,7 @@ func TestHazardAtTheSlackAskedFor(t *testing.T) {
 		p := newPlay(t, s)
 		for range 5 {
 			if f := p.step(counts("a", 100, 0, 0, 0)); len(f.Fired) > 0 {
-				t.Fatalf("slack %v: fired on what is asked for: %+v", slack, f.Fired)
+				t.Fatalf("slack %v: fired at the required slack: %+v", slack, f.Fired)
 			}
 		}
 		var got []string
@@ -205,7 +208,7 @@ func TestHazardAtTheSlackAskedFor(t *testing.T) {
 	}
 }
 
-// A window with too few instances or with loss cannot fire, and says so.
+// A window with too few instances or with loss fires no trigger, and has the reason.
 func TestInsufficient(t *testing.T) {
 	for _, kind := range [][]string{{"qta", "true"}, {"hazard", "true"}, {"failure", "0.1"}} {
 		p := newPlay(t, watching(t, kind...))
@@ -225,8 +228,8 @@ func TestInsufficient(t *testing.T) {
 	}
 }
 
-// One incident fires once, however it flickers, and whatever is insufficient in
-// between; when it has been over for a while, the next fires again.
+// An incident fires once, even if it flickers or has insufficient windows. After it has been over
+// for a while, the next one fires again.
 func TestOneIncident(t *testing.T) {
 	s := watching(t, "qta", "true")
 	s.HoldOff = 5 * time.Second
@@ -241,10 +244,10 @@ func TestOneIncident(t *testing.T) {
 		counts outcome.Counts
 		want   int
 	}{
-		{good, quiet}, {bad, fires}, {bad, active}, {good, active}, {good, active}, {bad, active}, // it flickers
-		{few, active}, {few, active}, {few, active}, {few, active}, // and is not known to be over
-		{good, active}, {good, active}, {good, quiet}, // three are
-		{bad, fires}, {good, active}, {good, active}, {good, active}, {good, active}, {good, quiet}, // not before the hold-off
+		{good, quiet}, {bad, fires}, {bad, active}, {good, active}, {good, active}, {bad, active}, // flickers
+		{few, active}, {few, active}, {few, active}, {few, active}, // the end is not certain
+		{good, active}, {good, active}, {good, quiet}, // over after three quiet windows
+		{bad, fires}, {good, active}, {good, active}, {good, active}, {good, active}, {good, quiet}, // not over before the hold-off
 		{bad, fires},
 	} {
 		f := p.step(tc.counts)
@@ -255,8 +258,7 @@ func TestOneIncident(t *testing.T) {
 	}
 }
 
-// Triggers that stay keep their incident when the system changes; those that are
-// new begin.
+// Unchanged triggers keep their incident when the system changes. New triggers start without one.
 func TestIncidentSurvivesConfigure(t *testing.T) {
 	p := newPlay(t, watching(t, "load", "5", "failure", "0.1"))
 	busy := failing(counts("a", 10, 0, 0, 0), 10)
@@ -271,7 +273,8 @@ func TestIncidentSurvivesConfigure(t *testing.T) {
 	}
 }
 
-// composed has a probe x that is calculated from a and b, with these triggers.
+// composed returns a system with a probe x that is calculated from a and b and has these
+// triggers.
 func composed(t *testing.T, settings ...string) *scope.System {
 	t.Helper()
 	s := system(t, "x = a -> b;", spec("a", 20), spec("b", 20), spec("x", 40))
@@ -280,7 +283,7 @@ func composed(t *testing.T, settings ...string) *scope.System {
 	return s
 }
 
-// at has n instances in each of some bins.
+// at returns counts with n instances in each of some bins.
 func at(name string, bins int, n uint64, where ...int) outcome.Counts {
 	c := make([]uint64, bins)
 	for _, k := range where {
@@ -289,10 +292,10 @@ func at(name string, bins int, n uint64, where ...int) outcome.Counts {
 	return counts(name, c...)
 }
 
-// Two outcomes that are slow together: calculated as if they were independent, their
-// sequence takes 2, 11 or 20 ms; what is observed takes 2 or 20. The distance is a
-// quarter. It fires after three windows and says where; where they are independent it does
-// not.
+// Two outcomes are slow at the same time. Calculated as if they were independent, their sequence
+// takes 2, 11 or 20 ms, but the observed one takes 2 or 20 ms. The distance is a quarter. The
+// trigger fires after three windows and names the delay. It does not fire if the outcomes are
+// independent.
 func TestDivergence(t *testing.T) {
 	a, b := at("a", 20, 400, 1, 10), at("b", 20, 400, 1, 10)
 	p := newPlay(t, composed(t, "divergence", "true"))
@@ -321,7 +324,7 @@ func TestDivergence(t *testing.T) {
 	}
 }
 
-// The calculated ΔQ shows a hazard that is not observed: nothing of x has been seen.
+// The calculated ΔQ shows a hazard although x itself has not been observed.
 func TestCalculatedHazard(t *testing.T) {
 	s := composed(t, "hazard", "true", "qta", "true")
 	qta, err := dq.NewQTA(0.1, dq.Step{T: 5 * ms, P: 0.5})
@@ -341,8 +344,8 @@ func TestCalculatedHazard(t *testing.T) {
 	}
 }
 
-// The windows before the beginning of the observation are no incident; one that is
-// missed later is.
+// Windows before the beginning of the observation are not an incident. A window that is missed
+// later is.
 func TestBeginningIsNoLoss(t *testing.T) {
 	p := newPlay(t, watching(t, "loss", "true"))
 	missed := outcome.Counts{Outcome: "a", VM: beam, Unobserved: true, Loss: outcome.Loss{Missed: 3}}
@@ -357,9 +360,8 @@ func TestBeginningIsNoLoss(t *testing.T) {
 	}
 }
 
-// Silence counts from the last instance, or from the first window that was observed. A
-// window that is not known as a whole, or that lost something, may have had instances:
-// silence counts anew behind it.
+// Silence counts from the last instance, or from the first observed window. A window that was not
+// completely observed or lost something may have had instances, so silence counts anew after it.
 func TestSilence(t *testing.T) {
 	p := newPlay(t, watching(t, "silence", "3s"))
 	nothing, missed := counts("a"), outcome.Counts{Outcome: "a", VM: beam, Unobserved: true}
@@ -386,13 +388,39 @@ func TestSilence(t *testing.T) {
 		if a.Silent != tc.silent || (len(f.Fired) == 1) != tc.fires {
 			t.Errorf("window %d: silent for %v, fired %v", i, a.Silent, fired(f))
 		}
-		if want := i >= 5; a.Seen != want { // a loss is something
+		if want := i >= 5; a.Seen != want { // a loss counts as seen
 			t.Errorf("window %d: seen: %v", i, a.Seen)
 		}
 	}
 }
 
-// Another scale does not end a silence, but other events do.
+// A definition without its own spans is silent while its parts are.
+func TestSilenceOfADefinition(t *testing.T) {
+	s := system(t, "whole = a -> b", spec("whole", 2), spec("a", 2), spec("b", 2))
+	s.Probes[0].Triggers = triggers(t, "silence", "3s")
+	p := newPlay(t, s)
+	nothing := func() *scope.Frame { return p.step(counts("whole", 0, 0), counts("a", 0, 0), counts("b", 0, 0)) }
+	for range 5 {
+		if f := p.step(counts("whole", 0, 0), counts("a", 1, 0), counts("b", 1, 0)); len(f.Fired) != 0 || probe(t, f, "whole").Silent != 0 {
+			t.Errorf("its parts have instances: %v", fired(f))
+		}
+	}
+	for n := range 3 {
+		if f := nothing(); (len(f.Fired) == 1) != (n == 2) {
+			t.Errorf("silent window %d: %v", n+1, fired(f))
+		}
+	}
+	// Once it has its own spans, only these count.
+	p.step(counts("whole", 1, 0), counts("a", 1, 0), counts("b", 1, 0))
+	for range 2 {
+		p.step(counts("whole", 0, 0), counts("a", 1, 0), counts("b", 1, 0))
+	}
+	if f := p.step(counts("whole", 0, 0), counts("a", 1, 0), counts("b", 1, 0)); probe(t, f, "whole").Silent != 3*time.Second {
+		t.Errorf("silent for %v", probe(t, f, "whole").Silent)
+	}
+}
+
+// A change of the scale does not end a silence. Other events do.
 func TestSilenceSurvivesAnotherScale(t *testing.T) {
 	p := newPlay(t, system(t, "", spec("a", 4)))
 	p.step(counts("a", 1, 0, 0, 0))
@@ -413,7 +441,7 @@ func TestSilenceSurvivesAnotherScale(t *testing.T) {
 	}
 }
 
-// What was lost may be what is missing: then it is not known whether the rate fell.
+// Lost instances may be the missing ones, so it is unknown whether the rate fell.
 func TestFallingRateWithLoss(t *testing.T) {
 	p := newPlay(t, watching(t, "rate", "< 20"))
 	for range 5 {
@@ -430,8 +458,8 @@ func TestFallingRateWithLoss(t *testing.T) {
 	}
 }
 
-// A condition on the divergence is about the distance that the bins leave no doubt of,
-// here 0.25, and not about that of the middles, here 0.375.
+// A condition on the divergence uses the distance that the bins cannot hide, here 0.25. It does
+// not use that of the middles, here 0.375.
 func TestDivergenceInACondition(t *testing.T) {
 	for condition, want := range map[string]bool{"divergence > 0.3": false, "divergence > 0.2": true, "divergence >= 0.25": true} {
 		p := newPlay(t, composed(t, "condition", condition))
@@ -447,13 +475,13 @@ func TestDivergenceInACondition(t *testing.T) {
 	}
 }
 
-// A history of three windows is of the last three, and of none before them,
-// also where windows without instances are between them.
-func TestHistoryIsOfTheLastWindows(t *testing.T) {
+// A history of three windows covers only the last three windows, even if some of them have no
+// instances.
+func TestHistoryCoversLastWindows(t *testing.T) {
 	s := composed(t)
 	s.History = 3
 	p := newPlay(t, s)
-	const instances = "XX...XXXX.X..." // X: the window has some
+	const instances = "XX...XXXX.X..." // X marks windows with instances
 	for i, want := range []int{1, 2, 2, 1, 0, 1, 2, 3, 3, 2, 2, 1, 1, 0} {
 		n := uint64(0)
 		if instances[i] == 'X' {

@@ -2,17 +2,17 @@ package scope
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
 	"github.com/beamscope/beamscope/dq"
 )
 
-// isTrue is the setting of a trigger that needs no limit.
+// isTrue is the setting of triggers that need no limit.
 const isTrue = "true"
 
-// A load trigger fires where more instances end in a window than it says (thesis,
-// 4.5.1).
+// A load trigger fires if more instances end in a window than its limit (thesis, 4.5.1).
 type load struct{ limit uint64 }
 
 func parseLoad(setting string) (Trigger, error) {
@@ -34,7 +34,7 @@ func (t load) Cause(p *Probe) string {
 	return fmt.Sprintf("%d instances in a window, more than %d", p.Counts.Instances(), t.limit)
 }
 
-// A qta trigger fires where the observed ΔQ violates the QTA (thesis, 4.5.2).
+// A qta trigger fires if the observed ΔQ violates the QTA (thesis, 4.5.2).
 type qta struct{}
 
 func parseQTA(setting string) (Trigger, error) {
@@ -50,7 +50,7 @@ func (qta) Patience() int   { return 1 }
 
 func (qta) Possible(p *ProbeSystem, _ bool) error { return requiring(p) }
 
-// requiring says why nothing can be judged at a probe.
+// requiring returns an error if a probe has no requirement.
 func requiring(p *ProbeSystem) error {
 	if p.QTA == nil {
 		return fmt.Errorf("nothing is required of %s: write qta beside triggers, as in qta: {p50: 12ms}", p.Spec.Name)
@@ -67,8 +67,7 @@ func (qta) Check(p *Probe) State {
 
 func (qta) Cause(p *Probe) string { return "the observed ΔQ violates the QTA: " + lacks(p.Judgement) }
 
-// A failure trigger fires where a larger share of the instances than it says does
-// not succeed.
+// A failure trigger fires if a larger share of the instances than its limit does not succeed.
 type failure struct{ limit float64 }
 
 func parseFailure(setting string) (Trigger, error) {
@@ -96,7 +95,8 @@ func (t failure) Cause(p *Probe) string {
 	return fmt.Sprintf("%s %% failed or timed out, more than %s %%", rate, limit)
 }
 
-// distinct returns two numbers in as many digits as tell them apart, three at least.
+// distinct formats two numbers with as many digits as distinguish them: at least three, and at
+// most 15 because further digits may be rounding errors.
 func distinct(x, y float64) (a, b string) {
 	for digits := 3; digits <= 15; digits++ {
 		a, b = fmt.Sprintf("%.*g", digits, x), fmt.Sprintf("%.*g", digits, y)
@@ -112,9 +112,9 @@ func failureRate(p *Probe) float64 {
 	return float64(p.Counts.Failures+p.Counts.Timeouts) / float64(max(1, p.Counts.Instances()))
 }
 
-// A hazard trigger fires where the observed or the calculated ΔQ violates the QTA,
-// or meets it with less slack in probability than it says. A slack of just what it says
-// is enough, by [dq.AtLeast].
+// A hazard trigger fires if the observed or the calculated ΔQ violates the QTA, or meets it with
+// less slack in probability than its limit. A slack equal to the limit is enough, by
+// [dq.AtLeast].
 type hazard struct{ slack float64 }
 
 func parseHazard(setting string) (Trigger, error) {
@@ -180,28 +180,29 @@ func (t hazard) Cause(p *Probe) string {
 	if j.Met == dq.No {
 		return fmt.Sprintf("the %s ΔQ violates the QTA: %s", which, lacks(j))
 	}
-	return fmt.Sprintf("the %s ΔQ has a slack of %.3g in probability, less than %.3g", which, j.Slack.Probability, t.slack)
+	slack, least := distinct(j.Slack.Probability, t.slack)
+	return fmt.Sprintf("the %s ΔQ has a slack of %s in probability, less than %s", which, slack, least)
 }
 
-// lacks says where a QTA is violated the most, and by how much: by what there is at
-// most.
+// lacks describes where a QTA is violated most, and by how much, based on the upper bound of the
+// ΔQ.
 func lacks(j *dq.Judgement) string {
 	point := j.Points[j.Hazard.ProbabilityAt]
 	required := point.Required.P * 100
-	most := max(0, required+point.Probability.Hi*100)
+	most := required + float64(point.Probability.Hi*100) // each part is rounded in the same way, so this cannot be below 0
+	succeed, _ := distinct(most, required)
 	if point.Final {
-		return fmt.Sprintf("%.3g %% succeed, %.4g %% have to", most, required)
+		return fmt.Sprintf("%s %% succeed, %.12g %% have to", succeed, required)
 	}
-	return fmt.Sprintf("%.3g %% succeed within %v, %.4g %% have to", most, point.Required.T, required)
+	return fmt.Sprintf("%s %% succeed within %v, %.12g %% have to", succeed, point.Required.T, required)
 }
 
-// A divergence trigger fires where the observed ΔQ is apart from the calculated
-// one, by more than discretisation and chance explain: its components depend on
-// each other, or the diagram is wrong.
+// A divergence trigger fires if the observed and the calculated ΔQ differ by more than
+// discretisation and chance explain. Then the components depend on each other, or the diagram is
+// wrong.
 type divergence struct{ distance float64 }
 
-// divergenceDistance is below which a divergence does not matter, if nobody says
-// otherwise.
+// divergenceDistance is the default of the least distance that matters.
 const divergenceDistance = 0.05
 
 func parseDivergence(setting string) (Trigger, error) {
@@ -224,11 +225,11 @@ func (t divergence) Setting() string {
 	return formatShare(t.distance)
 }
 
-func (t divergence) Patience() int { return 1 } // it looks at three runs of windows
+func (t divergence) Patience() int { return 1 } // it compares three runs of windows itself
 
 func (t divergence) Possible(p *ProbeSystem, calculated bool) error { return calculable(p, calculated) }
 
-// calculable says why nothing can be calculated of a probe.
+// calculable returns an error if a probe is not calculated.
 func calculable(p *ProbeSystem, calculated bool) error {
 	if !calculated {
 		return fmt.Errorf("%s is not calculated: only the definitions and operators of a diagram are", p.Spec.Name)
@@ -251,10 +252,13 @@ func (t divergence) Cause(p *Probe) string {
 		how = "slower than, or fails more than,"
 	}
 	return fmt.Sprintf("over %d windows the observed ΔQ is %s the calculated one: the probabilities are %.3g apart at %v, at least %.3g whatever the bins hide",
-		p.DivergenceWindows, how, d.Nominal, d.At, d.Distance.Lo)
+		p.DivergenceWindows, how, d.Nominal, d.At, thousandths(d.Distance.Lo))
 }
 
-// A loss trigger fires where more was lost in a window than it says.
+// thousandths rounds a lower bound down to thousandths, with an allowance for binary rounding.
+func thousandths(x float64) float64 { return math.Floor(x*1000+1e-6) / 1000 }
+
+// A loss trigger fires if more was lost in a window than its limit.
 type loss struct{ limit uint64 }
 
 func parseLoss(setting string) (Trigger, error) {
@@ -307,11 +311,12 @@ func parseShare(setting string) (float64, error) {
 	return x, nil
 }
 
-// Meant asks whether a share was meant where somebody wrote a percentage, which scope
-// files do not have, for the end of a message; "" where it is none.
+// Meant returns a question for the end of an error message: whether the user meant a share. It
+// does so if the text is a percentage, which scope files do not support, and returns ""
+// otherwise.
 func Meant(setting string) string {
 	digits, ok := strings.CutSuffix(strings.TrimSpace(setting), "%")
-	x, err := strconv.ParseFloat(strings.TrimSpace(digits)+"e-2", 64) // exact, where a division is not
+	x, err := strconv.ParseFloat(strings.TrimSpace(digits)+"e-2", 64) // exact, unlike a division
 	if !ok || err != nil || !(x >= 0 && x <= 1) {
 		return ""
 	}

@@ -13,40 +13,40 @@ import (
 )
 
 const (
-	// maxKept bounds the instances that are open or remembered, of all VMs.
+	// maxKept limits the instances of all VMs that are open or remembered.
 	maxKept = 1 << 18
 
-	// maxVMs is how many VMs can be told apart.
+	// maxVMs is the largest number of VMs that are distinguished.
 	maxVMs = 32
 
-	// forgotten is how long nothing has to be heard of a VM for its place to be free.
+	// forgotten is how long a VM must have no events before its place is free.
 	forgotten = int64(5 * time.Minute)
 
-	// maxUnwanted is how many outcomes that nobody wants are remembered, so that each
-	// is noted once.
+	// maxUnwanted is the number of unwanted outcomes that are remembered, so that each gives one
+	// notice only.
 	maxUnwanted = 64
 )
 
-// accounts are what is counted in windows that are not collected yet.
+// accounts contains the counts of windows that are not collected yet.
 type accounts struct {
-	since    int64 // what ended before is nobody's
-	next     int64 // where the window begins that is collected next
+	since    int64 // events before it are ignored
+	next     int64 // beginning of the next window to collect
 	room     *pairing.Room
 	budget   *intake.Budget
 	vms      map[int]*vm
-	pages    []*page // in the order of their windows
+	pages    []*page // sorted by window
 	owed     map[string]outcome.Loss
 	facts    []pairing.Fact
 	unwanted map[string]bool
 	rejected intake.Rejects
-	notable  intake.Rejects // of those, what is not told to people yet
+	notable  intake.Rejects // rejected lines that no notice has reported yet
 	notices  *intake.Notices
 }
 
-// A vm is one of which events came.
+// A vm is a VM that has had events.
 type vm struct {
 	engines map[string]*pairing.Engine // by outcome
-	heard   int64                      // when the last event was
+	heard   int64                      // time of the last event
 }
 
 func newAccounts(from int64, now func() int64) accounts {
@@ -62,7 +62,7 @@ func newAccounts(from int64, now func() int64) accounts {
 	}
 }
 
-// account accounts for a record whose turn it is.
+// account processes a record when it is its turn.
 func (a *accounts) account(e *era, i *item) {
 	if i.kind == lost {
 		a.miss(e, i)
@@ -87,7 +87,7 @@ func (a *accounts) account(e *era, i *item) {
 	}
 }
 
-// miss accounts for lines that are missing, which may have been of any outcome and VM.
+// miss counts lines that are missing. They may belong to any outcome and VM.
 func (a *accounts) miss(e *era, i *item) {
 	pids := slices.Collect(maps.Keys(a.vms))
 	if len(pids) == 0 {
@@ -104,8 +104,8 @@ func (a *accounts) miss(e *era, i *item) {
 	a.giveUp(e, i.at)
 }
 
-// late accounts for an event that came too late to be put in order. The instance that
-// it is of is not known any more. A sync is of none, and nothing is wrong without it.
+// late counts an event that came too late to be sorted. Its instance becomes unknown. A late sync
+// belongs to no instance, and can be ignored.
 func (a *accounts) late(e *era, r record, at int64) {
 	c := e.wants(r.outcome)
 	if c == nil {
@@ -124,7 +124,7 @@ func (a *accounts) late(e *era, r record, at int64) {
 	}
 }
 
-// vm returns that of a pid, nil where there is no room for one more.
+// vm returns the VM with a pid, or nil if there is no room for another one.
 func (a *accounts) vm(pid int, at int64) *vm {
 	v := a.vms[pid]
 	if v == nil {
@@ -139,7 +139,7 @@ func (a *accounts) vm(pid int, at int64) *vm {
 	return v
 }
 
-// engine returns that of an outcome.
+// engine returns the engine of an outcome.
 func (v *vm) engine(c *course) *pairing.Engine {
 	e := v.engines[c.spec.Name]
 	if e == nil {
@@ -149,7 +149,7 @@ func (v *vm) engine(c *course) *pairing.Engine {
 	return e
 }
 
-// each calls a function with each engine of an era, and books what it finds out.
+// each calls a function for each engine of an era, and counts the resulting facts.
 func (a *accounts) each(e *era, do func(*pairing.Engine, []pairing.Fact) []pairing.Fact) {
 	for pid, v := range a.vms {
 		for name, engine := range v.engines {
@@ -160,18 +160,18 @@ func (a *accounts) each(e *era, do func(*pairing.Engine, []pairing.Fact) []pairi
 	}
 }
 
-// advance has what is over by a time time out.
+// advance advances the time of all engines, so that instances time out.
 func (a *accounts) advance(e *era, to int64) {
 	a.each(e, func(engine *pairing.Engine, facts []pairing.Fact) []pairing.Fact { return engine.Advance(facts, to) })
 }
 
-// giveUp gives up all that is open.
+// giveUp gives up all open instances.
 func (a *accounts) giveUp(e *era, at int64) {
 	a.each(e, func(engine *pairing.Engine, facts []pairing.Fact) []pairing.Fact { return engine.Cut(facts, at) })
 }
 
-// turn goes on with another era. What is open of outcomes that are observed in another
-// way is given up.
+// turn changes to another era. It gives up the open instances of outcomes that are now observed
+// differently.
 func (a *accounts) turn(old, next *era) {
 	for pid, v := range a.vms {
 		for name, engine := range v.engines {
@@ -191,7 +191,7 @@ func (a *accounts) turn(old, next *era) {
 
 // book counts facts.
 func (a *accounts) book(e *era, c *course, pid int, facts []pairing.Fact) {
-	a.facts = facts[:0] // the memory is used again
+	a.facts = facts[:0] // reuse the memory
 	for _, f := range facts {
 		if f.What == pairing.TimedOut && f.Start <= c.doubt {
 			f.What = pairing.Cut
@@ -220,9 +220,9 @@ func (a *accounts) count(e *era, c *course, pid int, f pairing.Fact) {
 		if f.Inferred {
 			n.Inferred++
 		}
-		cell.Count(c.spec, c.grid, ended(f, outcome.Success), a.budget)
+		cell.Count(&c.spec, c.grid, ended(f, outcome.Success), a.budget)
 	case pairing.TimedOut:
-		cell.Count(c.spec, c.grid, ended(f, outcome.Timeout), a.budget)
+		cell.Count(&c.spec, c.grid, ended(f, outcome.Timeout), a.budget)
 	case pairing.Orphaned:
 		n.Orphans++
 	case pairing.Late:
@@ -234,7 +234,7 @@ func (a *accounts) count(e *era, c *course, pid int, f pairing.Fact) {
 	}
 }
 
-// countLate counts a fact of a window that was collected.
+// countLate counts a fact of a window that was already collected.
 func (a *accounts) countLate(c *course, f pairing.Fact) {
 	switch f.What {
 	case pairing.Succeeded, pairing.TimedOut:
@@ -244,7 +244,7 @@ func (a *accounts) countLate(c *course, f pairing.Fact) {
 	}
 }
 
-// lossOf returns the loss that a fact is, which may be none.
+// lossOf returns the loss that a fact represents, possibly none.
 func lossOf(f pairing.Fact) (l outcome.Loss) {
 	switch f.What {
 	case pairing.Unpaired:
@@ -257,12 +257,12 @@ func lossOf(f pairing.Fact) (l outcome.Loss) {
 	return l
 }
 
-// ended makes an instance of a fact.
-func ended(f pairing.Fact, s outcome.Status) intake.Ended {
-	return intake.Ended{Start: f.Start, End: f.Time, Status: s, Process: process(f.Key)}
+// ended converts a fact to an instance.
+func ended(f pairing.Fact, s outcome.Status) *intake.Ended {
+	return &intake.Ended{Start: f.Start, End: f.Time, Status: s, Process: process(f.Key)}
 }
 
-// process returns the process that a key is, 0 where it is none.
+// process parses a key as a process. It returns 0 if the key is not a process.
 func process(key string) outcome.PID {
 	inner, ok := strings.CutPrefix(key, "<")
 	if !ok {
@@ -284,7 +284,7 @@ func process(key string) outcome.PID {
 	return outcome.PID(number | serial<<32 | node<<48)
 }
 
-// lose counts a loss at a time.
+// lose counts a loss at the given time.
 func (a *accounts) lose(e *era, c *course, pid int, at int64, l outcome.Loss) {
 	if at < a.next {
 		a.owe(c, l)
@@ -294,19 +294,19 @@ func (a *accounts) lose(e *era, c *course, pid int, at int64, l outcome.Loss) {
 	n.Loss = n.Loss.Add(l)
 }
 
-// owe counts a loss in the window that is collected next.
+// owe counts a loss in the next window to be collected.
 func (a *accounts) owe(c *course, l outcome.Loss) {
 	if l != (outcome.Loss{}) {
 		a.owed[c.spec.Name] = a.owed[c.spec.Name].Add(l)
 	}
 }
 
-// disown forgets what is owed to outcomes that are not in an era.
+// disown drops losses that are owed to outcomes outside an era.
 func (a *accounts) disown(e *era) {
 	maps.DeleteFunc(a.owed, func(name string, _ outcome.Loss) bool { return e.byName[name] == nil })
 }
 
-// page returns that of the window of a time.
+// page returns the page of the window that contains a time.
 func (a *accounts) page(e *era, at int64) *page {
 	for i := len(a.pages) - 1; i >= 0; i-- {
 		if a.pages[i].window.Contains(at) {
@@ -318,7 +318,7 @@ func (a *accounts) page(e *era, at int64) *page {
 	return p
 }
 
-// collect makes the batch of a window, the next one.
+// collect makes the batch of the next window.
 func (a *accounts) collect(b *outcome.Batch, e *era, unobserved bool) {
 	p := newPage(b.Window, e)
 	if i := slices.IndexFunc(a.pages, func(p *page) bool { return p.window == b.Window }); i >= 0 {
@@ -339,7 +339,7 @@ func (v *vm) idle() bool {
 	return true
 }
 
-// refuse notes an outcome that nobody wants, once.
+// refuse reports an outcome that is not in the plan, once.
 func (a *accounts) refuse(name string) {
 	if !a.unwanted[name] && len(a.unwanted) < maxUnwanted {
 		a.unwanted[name] = true
@@ -347,14 +347,14 @@ func (a *accounts) refuse(name string) {
 	}
 }
 
-// reject counts a line that was rejected.
+// reject counts a rejected line.
 func (a *accounts) reject(text string, err error) {
 	a.rejected.Add([]byte(text), err)
 	a.notable.Add([]byte(text), err)
 }
 
-// tell returns what people should know.
-func (a *accounts) tell() []outcome.Notice {
+// takeNotices returns the notices since the last call.
+func (a *accounts) takeNotices() []outcome.Notice {
 	if r := a.notable.Take(); r.Count > 0 {
 		a.notices.Add("%d lines rejected, the last one %s", r.Count, r.Last)
 	}

@@ -10,30 +10,30 @@ import (
 	"github.com/beamscope/beamscope/internal/pairing"
 )
 
-// ErrPlan says that a plan cannot be followed.
+// ErrPlan means that a plan cannot be followed.
 var ErrPlan = errors.New("a script cannot tell this")
 
 // remember is how long instances that have timed out are remembered.
 const remember = time.Minute
 
-// An era is the time of a plan.
+// An era is the period of a plan.
 type era struct {
 	outcome.Plan
 	courses []*course // one for each spec
 	byName  map[string]*course
 }
 
-// A course is an outcome in an era.
+// A course tracks one outcome during an era.
 type course struct {
-	index  int // of the spec in its era
+	index  int // index of the spec in its era
 	spec   outcome.Spec
 	grid   dq.Grid
 	config pairing.Config
-	doubt  int64 // what started up to then may have lost its end
-	silent bool  // no events are of it
+	doubt  int64 // ends of instances that started up to this time may be among missing lines
+	silent bool  // it has no events
 }
 
-// newEra makes an era of a plan. The error wraps [ErrPlan].
+// newEra returns the era of a plan. The error wraps [ErrPlan].
 func newEra(p outcome.Plan, room *pairing.Room) (*era, error) {
 	if p.Window <= 0 {
 		return nil, fmt.Errorf("%w: windows of %v", ErrPlan, p.Window)
@@ -76,7 +76,7 @@ func newCourse(spec outcome.Spec, room *pairing.Room) (*course, error) {
 	return c, nil
 }
 
-// wants returns the outcome of a name, nil where there is none that has events.
+// wants returns the outcome with a name if it has events, or nil.
 func (e *era) wants(name string) *course {
 	if c := e.byName[name]; c != nil && !c.silent {
 		return c
@@ -84,8 +84,8 @@ func (e *era) wants(name string) *course {
 	return nil
 }
 
-// Check says what of an outcome a script cannot tell, nil where it can tell all. The
-// error wraps [ErrPlan].
+// Check returns which part of an outcome a script cannot observe, or nil if it can observe all of
+// it. The error wraps [ErrPlan].
 func Check(spec outcome.Spec) error {
 	rule, err := spec.VM.Rule()
 	switch {
@@ -94,17 +94,17 @@ func Check(spec outcome.Spec) error {
 	case spec.VM == outcome.Events{}:
 		return fmt.Errorf("%w: its instances are spans: give vm, or start and end, or observe without --from", ErrPlan)
 	case err == nil && rule.RunQueue:
-		return fmt.Errorf("%w: no probe of the VM is of it: take it out of the scope file, or observe without --from", ErrPlan)
+		return fmt.Errorf("%w: no probe of the VM reports it: take it out of the scope file, or observe without --from", ErrPlan)
 	case spec.Group != "":
-		return fmt.Errorf("%w: it is grouped by %s, of which the lines say nothing: take out group, or observe without --from", ErrPlan, spec.Group)
+		return fmt.Errorf("%w: it is grouped by %s, which the lines do not contain: take out group, or observe without --from", ErrPlan, spec.Group)
 	case spec.ExitFails:
-		return fmt.Errorf("%w: it fails with its process, of which the lines say nothing: take out exit, or observe without --from", ErrPlan)
+		return fmt.Errorf("%w: it fails with its process, which the lines do not contain: take out exit, or observe without --from", ErrPlan)
 	}
 	return nil
 }
 
-// same reports whether an outcome is observed as it was: other single instances make
-// no difference.
+// same reports whether an outcome is observed in the same way. The detail of single instances
+// does not matter.
 func (c *course) same(d *course) bool {
 	a, b := c.spec, d.spec
 	a.Detail, b.Detail = 0, 0

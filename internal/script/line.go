@@ -9,52 +9,52 @@ import (
 	"github.com/beamscope/beamscope/internal/pairing"
 )
 
-// header is the line with which the text begins that is meant for us.
+// header is the line with which the relevant text begins.
 const header = "beamscope events 1"
 
 const (
 	maxLine = 2047    // bytes of a line, without its newline
-	maxKey  = 512     // bytes of a key, and of what it is armed by
+	maxKey  = 512     // bytes of a key, and of the text that arms it
 	maxTime = 1 << 62 // nanoseconds
 )
 
-// Why a line is rejected.
+// Reasons why a line is rejected.
 var (
 	errLong    = fmt.Errorf("longer than %d bytes", maxLine)
-	errHalf    = errors.New("the text ended within it")
-	errKind    = errors.New("it begins with none of t, s, v, e, y and a and a space")
+	errHalf    = errors.New("the text ended in the middle of it")
+	errKind    = errors.New("it does not begin with t, s, v, e, y or a, and a space")
 	errOutcome = errors.New("no outcome")
-	errPID     = errors.New("no process id behind the outcome")
-	errKey     = fmt.Errorf("no key behind the process id, or one of more than %d bytes", maxKey)
-	errTime    = errors.New("no time behind the key: whole nanoseconds below 2^62")
-	errTail    = errors.New("something behind its end that is neither an =AMOUNT nor a #LABEL.CUR")
+	errPID     = errors.New("no process id after the outcome")
+	errKey     = fmt.Errorf("no key after the process id, or one of more than %d bytes", maxKey)
+	errTime    = errors.New("no time after the key: whole nanoseconds below 2^62")
+	errTail    = errors.New("text after its end that is neither an =AMOUNT nor a #LABEL.CUR")
 	errAhead   = fmt.Errorf("it is more than %v ahead of the last t", maxAhead)
-	errLeap    = fmt.Errorf("it is more than %v ahead of the last t: only the next t behind it is believed", maxAhead)
+	errLeap    = fmt.Errorf("it is more than %v ahead of the last t: it counts only if the next t confirms it", maxAhead)
 )
 
-// A recordKind says what a line tells.
+// A recordKind is the kind of a line.
 type recordKind uint8
 
 const (
 	beat     recordKind = iota // the time
 	event                      // an event
-	lost                       // that lines are missing
-	rejected                   // nothing that could be understood
+	lost                       // lines are missing
+	rejected                   // could not be understood
 )
 
-// A record is what a line tells. Its texts are its own, for those that are kept should not
-// keep all of the line.
+// A record is the content of a line. Its texts are copies, so that a kept record does not keep
+// the whole line in memory.
 type record struct {
 	kind    recordKind
-	outcome string // also of one rejected, where it is certain
+	outcome string // also set for a rejected line if it is certain
 	pid     int    // likewise
 	event   pairing.Event
-	count   uint64 // of what is missing
-	text    string // of one rejected
-	err     error  // why it was
+	count   uint64 // number of missing lines
+	text    string // text of a rejected line
+	err     error  // reason for the rejection
 }
 
-// parse parses a line without its newline that is not empty.
+// parse parses a line without its newline. The line must not be empty.
 func parse(text string) record {
 	text = strings.TrimSuffix(text, "\r")
 	if len(text) > maxLine {
@@ -93,18 +93,18 @@ func parse(text string) record {
 	return r
 }
 
-// bytes returns how long the texts of a record are.
+// bytes returns the total length of the texts of a record.
 func (r *record) bytes() int {
 	return len(r.outcome) + len(r.event.Key) + len(r.event.Text) + len(r.text)
 }
 
-// reject makes a record of a line that means nothing, but perhaps whose it is.
+// reject makes a record of a rejected line, with its outcome and VM as far as known.
 func reject(r record, text string, err error) record {
-	const most = 80 // bytes of the text: all that is ever shown
+	const most = 80 // bytes of the text that can be shown
 	return record{kind: rejected, outcome: strings.Clone(r.outcome), pid: r.pid, text: strings.Clone(text[:min(len(text), most)]), err: err}
 }
 
-// parseLost parses what tracers say of lines for which they had no room.
+// parseLost parses what tracers print about lines for which they had no room.
 func parseLost(text string) (n uint64, ok bool) {
 	digits, ok := strings.CutPrefix(text, "Lost ")
 	if ok {
@@ -121,8 +121,8 @@ func parseLost(text string) (n uint64, ok bool) {
 	return n, err == nil && n > 0
 }
 
-// parseEvent parses what follows the kind of an event. On an error the record says as
-// much as is certain.
+// parseEvent parses what follows the kind of an event. After an error the record contains what is
+// certain.
 func parseEvent(text string, kind pairing.Kind) (record, error) {
 	r := record{kind: event, event: pairing.Event{Kind: kind}}
 	name, text, ok := strings.Cut(text, " ")
@@ -156,8 +156,8 @@ func (r *record) parseArm(text string) (err error) {
 	return err
 }
 
-// parseRest parses KEY NS and what may follow: the key is all up to the first number
-// behind its first word.
+// parseRest parses KEY NS and what may follow. The key extends to the first number after its
+// first word.
 func (r *record) parseRest(text string) (err error) {
 	ev := &r.event
 	digits, rest := "", ""
@@ -195,7 +195,7 @@ func (r *record) parseRest(text string) (err error) {
 	return errTail
 }
 
-// cutToken cuts a #LABEL.CUR off the end of a text, if it has one.
+// cutToken cuts a #LABEL.CUR from the end of a text, if there is one.
 func cutToken(text string) (rest string, t pairing.Token) {
 	at := strings.LastIndexByte(text, '#')
 	if at < 0 || at > 0 && text[at-1] != ' ' {
@@ -210,8 +210,7 @@ func cutToken(text string) (rest string, t pairing.Token) {
 	return strings.TrimSuffix(text[:at], " "), pairing.Token{Label: l, Cur: c}
 }
 
-// parseAmount parses a number of 64 bits: scripts print some without and some with a
-// sign.
+// parseAmount parses a number of 64 bits. Scripts print some of them unsigned and some signed.
 func parseAmount(text string) (uint64, error) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return uint64(n), nil
@@ -223,7 +222,7 @@ func parseAmount(text string) (uint64, error) {
 	return n, nil
 }
 
-// parseTime parses a time in decimal digits alone.
+// parseTime parses a time of decimal digits only.
 func parseTime(text string) (int64, error) {
 	if !isDigits(text) {
 		return 0, errTime

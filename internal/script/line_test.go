@@ -10,32 +10,34 @@ import (
 	"github.com/beamscope/beamscope/internal/pairing"
 )
 
-// told makes the record of an event of outcome o in the VM 7.
-func told(ev pairing.Event) record { return record{kind: event, outcome: "o", pid: 7, event: ev} }
+// eventRecord returns the record of an event of outcome o in the VM 7.
+func eventRecord(ev pairing.Event) record {
+	return record{kind: event, outcome: "o", pid: 7, event: ev}
+}
 
-// What each line means.
+// Each kind of line is parsed correctly.
 func TestParse(t *testing.T) {
 	for text, want := range map[string]record{
 		"t 123":                            {kind: beat, event: pairing.Event{Time: 123}},
 		"t 0\r":                            {kind: beat},
 		"Lost 17 events":                   {kind: lost, count: 17},
 		"dtrace: 5 drops on CPU 0":         {kind: lost, count: 5},
-		"s o 7 <0.1.0> 99":                 told(pairing.Event{Kind: pairing.Start, Key: "<0.1.0>", Time: 99}),
-		"s o 7 4711 99":                    told(pairing.Event{Kind: pairing.Start, Key: "4711", Time: 99}),
-		"s o 7 4711 99 12":                 told(pairing.Event{Kind: pairing.Start, Key: "4711", Time: 99, Text: "12"}),
-		"s o 7 #Port<0.3> 99 a b":          told(pairing.Event{Kind: pairing.Start, Key: "#Port<0.3>", Time: 99, Text: "a b"}),
-		"s o 7 'a b':c/1 99 #0.0":          told(pairing.Event{Kind: pairing.Start, Key: "'a b':c/1", Time: 99}),
-		"s o 7 k 99 x #-1.8":               told(pairing.Event{Kind: pairing.Start, Key: "k", Time: 99, Text: "x", Token: pairing.Token{Label: -1, Cur: 8}}),
-		"s o 7 k 99 #Port<0.3>":            told(pairing.Event{Kind: pairing.Start, Key: "k", Time: 99, Text: "#Port<0.3>"}),
-		"s o 7 k 99 x#1.8":                 told(pairing.Event{Kind: pairing.Start, Key: "k", Time: 99, Text: "x#1.8"}),
-		"v o 7 k 99 #3.8":                  told(pairing.Event{Kind: pairing.Via, Key: "k", Time: 99, Token: pairing.Token{Label: 3, Cur: 8}}),
-		"e o 7 k 99":                       told(pairing.Event{Kind: pairing.End, Key: "k", Time: 99}),
-		"e o 7 k 99 =5":                    told(pairing.Event{Kind: pairing.End, Key: "k", Time: 99, Amount: 5}),
-		"e o 7 k 99 =-1 #2.3":              told(pairing.Event{Kind: pairing.End, Key: "k", Time: 99, Amount: 1<<64 - 1, Token: pairing.Token{Label: 2, Cur: 3}}),
-		"e o 7 k 99 =18446744073709551615": told(pairing.Event{Kind: pairing.End, Key: "k", Time: 99, Amount: 1<<64 - 1}),
-		"y o 7 <0.1.0> 99":                 told(pairing.Event{Kind: pairing.Sync, Key: "<0.1.0>", Time: 99}),
-		"a o 7 k <0.2.0> 99":               told(pairing.Event{Kind: pairing.Arm, Key: "k", Text: "<0.2.0>", Time: 99}),
-		"a o 7 k a b 99":                   told(pairing.Event{Kind: pairing.Arm, Key: "k", Text: "a b", Time: 99}),
+		"s o 7 <0.1.0> 99":                 eventRecord(pairing.Event{Kind: pairing.Start, Key: "<0.1.0>", Time: 99}),
+		"s o 7 4711 99":                    eventRecord(pairing.Event{Kind: pairing.Start, Key: "4711", Time: 99}),
+		"s o 7 4711 99 12":                 eventRecord(pairing.Event{Kind: pairing.Start, Key: "4711", Time: 99, Text: "12"}),
+		"s o 7 #Port<0.3> 99 a b":          eventRecord(pairing.Event{Kind: pairing.Start, Key: "#Port<0.3>", Time: 99, Text: "a b"}),
+		"s o 7 'a b':c/1 99 #0.0":          eventRecord(pairing.Event{Kind: pairing.Start, Key: "'a b':c/1", Time: 99}),
+		"s o 7 k 99 x #-1.8":               eventRecord(pairing.Event{Kind: pairing.Start, Key: "k", Time: 99, Text: "x", Token: pairing.Token{Label: -1, Cur: 8}}),
+		"s o 7 k 99 #Port<0.3>":            eventRecord(pairing.Event{Kind: pairing.Start, Key: "k", Time: 99, Text: "#Port<0.3>"}),
+		"s o 7 k 99 x#1.8":                 eventRecord(pairing.Event{Kind: pairing.Start, Key: "k", Time: 99, Text: "x#1.8"}),
+		"v o 7 k 99 #3.8":                  eventRecord(pairing.Event{Kind: pairing.Via, Key: "k", Time: 99, Token: pairing.Token{Label: 3, Cur: 8}}),
+		"e o 7 k 99":                       eventRecord(pairing.Event{Kind: pairing.End, Key: "k", Time: 99}),
+		"e o 7 k 99 =5":                    eventRecord(pairing.Event{Kind: pairing.End, Key: "k", Time: 99, Amount: 5}),
+		"e o 7 k 99 =-1 #2.3":              eventRecord(pairing.Event{Kind: pairing.End, Key: "k", Time: 99, Amount: 1<<64 - 1, Token: pairing.Token{Label: 2, Cur: 3}}),
+		"e o 7 k 99 =18446744073709551615": eventRecord(pairing.Event{Kind: pairing.End, Key: "k", Time: 99, Amount: 1<<64 - 1}),
+		"y o 7 <0.1.0> 99":                 eventRecord(pairing.Event{Kind: pairing.Sync, Key: "<0.1.0>", Time: 99}),
+		"a o 7 k <0.2.0> 99":               eventRecord(pairing.Event{Kind: pairing.Arm, Key: "k", Text: "<0.2.0>", Time: 99}),
+		"a o 7 k a b 99":                   eventRecord(pairing.Event{Kind: pairing.Arm, Key: "k", Text: "a b", Time: 99}),
 	} {
 		if diff := cmp.Diff(want, parse(text), cmp.AllowUnexported(record{})); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", text, diff)
@@ -43,7 +45,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// A record keeps nothing of its line but what it says.
+// A record keeps none of its line's memory except its own content.
 func TestParsePins(t *testing.T) {
 	line := "s outcome 7 key 99 text"
 	r := parse(line)
@@ -57,11 +59,11 @@ func TestParsePins(t *testing.T) {
 		}
 	}
 	if line = "s outcome 7 key x"; within(parse(line).outcome) {
-		t.Error("the outcome of what is rejected is a part of the line")
+		t.Error("the outcome of a rejected line is a part of the line")
 	}
 }
 
-// Why a line is rejected, and whether it is known all the same of which outcome it is.
+// Invalid lines are rejected with the reason, and with the outcome if that is certain.
 func TestParseRejects(t *testing.T) {
 	for _, test := range []struct {
 		text  string
@@ -108,7 +110,7 @@ func TestParseRejects(t *testing.T) {
 	}
 }
 
-// Whatever a line is, what it says is within bounds.
+// The content of any line is within the limits.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		"t 1", "s o 7 k 99 x #1.2", "e o 7 k 99 =5 #1.2", "v o 7 k 99", "y o 7 k 99", "a o 7 k x 99",
@@ -123,7 +125,7 @@ func FuzzParse(f *testing.F) {
 		case r.kind == rejected && (r.err == nil || len(r.text) > 80):
 			t.Errorf("rejected %q: %v", r.text, r.err)
 		case r.kind == lost && r.count == 0:
-			t.Error("nothing is lost")
+			t.Error("a loss of no lines")
 		case r.kind == event && (r.outcome == "" || r.pid <= 0 || ev.Key == "" || len(ev.Key) > maxKey || len(ev.Text) > maxKey):
 			t.Errorf("%+v", r)
 		}

@@ -2,23 +2,23 @@ package script
 
 import "container/heap"
 
-// An item is a record that waits for its turn.
+// An item is a record that waits to be processed in order.
 type item struct {
 	record
 	at  int64  // nanoseconds of our CLOCK_MONOTONIC
-	seq uint64 // of those at the same time the first that came is the first
+	seq uint64 // order of arrival, for items with the same time
 }
 
-// A waiting puts records into the order of their times.
+// A waiting sorts records by time.
 type waiting struct {
 	items items
 	seq   uint64
-	bytes int // of the texts of all
+	bytes int // total length of the texts
 }
 
 func (w *waiting) len() int { return len(w.items) }
 
-// first returns the time of the first.
+// first returns the earliest time.
 func (w *waiting) first() int64 { return w.items[0].at }
 
 func (w *waiting) push(at int64, r record) {

@@ -8,14 +8,14 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// A page counts what ends in one window.
+// A page contains the counts of one window.
 type page struct {
 	window outcome.Window
 	era    *era
 	cells  map[place]*intake.Cell
 }
 
-// A place is where something is counted: an outcome, by its index, in a VM.
+// A place identifies counts: the index of an outcome, and a VM.
 type place struct {
 	course int
 	pid    int
@@ -25,7 +25,7 @@ func newPage(w outcome.Window, e *era) *page {
 	return &page{window: w, era: e, cells: make(map[place]*intake.Cell)}
 }
 
-// cell returns that of an outcome in a VM.
+// cell returns the counts of an outcome in a VM.
 func (p *page) cell(c *course, pid int) *intake.Cell {
 	at := place{c.index, pid}
 	cell := p.cells[at]
@@ -36,8 +36,8 @@ func (p *page) cell(c *course, pid int) *intake.Cell {
 	return cell
 }
 
-// vms returns the pids in which something was counted, besides some others: one at
-// least, which is that of no VM.
+// vms returns the known pids and those with counts. If there are none, it returns 0, which stands
+// for no VM.
 func (p *page) vms(known []int) []int {
 	pids := slices.Clone(known)
 	for at := range p.cells {
@@ -50,7 +50,7 @@ func (p *page) vms(known []int) []int {
 	return slices.Compact(pids)
 }
 
-// fill makes the counts and the instances of a batch, with what is owed to outcomes.
+// fill sets the counts and instances of a batch, including losses that are owed to outcomes.
 func (p *page) fill(b *outcome.Batch, known []int, owed map[string]outcome.Loss, unobserved bool, budget *intake.Budget) {
 	for _, c := range p.era.courses {
 		for i, pid := range p.vms(known) {
@@ -75,7 +75,7 @@ func (p *page) fill(b *outcome.Batch, known []int, owed map[string]outcome.Loss,
 	slices.SortStableFunc(b.Instances, func(a, b outcome.Instance) int { return cmp.Compare(a.End, b.End) })
 }
 
-// forget makes what was counted in a window that was not observed as a whole a loss.
+// forget converts the counts of an incompletely observed window to losses.
 func forget(c *intake.Cell) {
 	n := c.Counts
 	n.Loss.Missed += n.Instances()
@@ -83,10 +83,10 @@ func forget(c *intake.Cell) {
 	c.Counts = outcome.Counts{Outcome: n.Outcome, VM: n.VM, Bins: make([]uint64, len(n.Bins)), Loss: n.Loss, Unobserved: true}
 }
 
-// crowd stands for the pids of VMs beyond those that can be told apart.
+// crowd stands for the pids of all VMs beyond the limit.
 const crowd = -1
 
-// vmOf returns the VM of a pid, 0 for none. The nodes are not known.
+// vmOf returns the VM with a pid, or no VM for 0. The names of nodes are unknown.
 func vmOf(pid int) outcome.VM {
 	if pid == crowd {
 		return outcome.VM{Node: "further VMs"}

@@ -10,33 +10,34 @@ import (
 )
 
 const (
-	// maxChunks bounds what was read and is not yet looked at, at most 32 KiB each.
+	// maxChunks limits the number of chunks that are read but not processed, of at most 32 KiB
+	// each.
 	maxChunks = 1024
 
-	// maxBanner bounds the lines before the header.
+	// maxBanner limits the number of lines before the header.
 	maxBanner = 1000
 )
 
-// ErrFormat says that a text is not the output of a script.
+// ErrFormat means that a text is not the output of a script.
 var ErrFormat = errors.New("not the output of a script that beamscope has made")
 
-// A chunk is what was read at a time. One with an error is the last: it wraps
-// [outcome.ErrEnded] where the text has ended.
+// A chunk is the result of one read. A chunk with an error is the last one. The error wraps
+// [outcome.ErrEnded] if the text has ended.
 type chunk struct {
 	records []record
-	at      int64 // when it was read, nanoseconds of CLOCK_MONOTONIC
+	at      int64 // time of the read, nanoseconds of CLOCK_MONOTONIC
 	err     error
 }
 
-// A reader reads records off a text.
+// A reader parses the records in a text.
 type reader struct {
 	now    func() int64
 	lines  *intake.Splitter
-	banner int  // lines before the header
-	begun  bool // the header was there
+	banner int  // number of lines before the header
+	begun  bool // the header has been read
 }
 
-// read reads the text to its end, and passes it on in chunks until quit is closed.
+// read reads the text to its end, and sends it in chunks until quit is closed.
 func (r *reader) read(text io.Reader, chunks chan<- chunk, quit <-chan struct{}) {
 	for {
 		c := r.chunk(text)
@@ -78,7 +79,7 @@ func (r *reader) chunk(text io.Reader) (c chunk) {
 	return c
 }
 
-// line takes a line in.
+// line processes a line.
 func (r *reader) line(c *chunk, text string) error {
 	switch {
 	case text == "" || text == "\r":
@@ -94,7 +95,7 @@ func (r *reader) line(c *chunk, text string) error {
 	return nil
 }
 
-// end takes in what the text ends with.
+// end processes the rest at the end of the text.
 func (r *reader) end(c *chunk) error {
 	if !r.begun {
 		return fmt.Errorf("%w: it ends without a line %q", ErrFormat, header)

@@ -19,19 +19,19 @@ const (
 	// reorder is how late a line may come, in the script's time.
 	reorder = int64(500 * time.Millisecond)
 
-	// foreign is how long ago the first time may be for the clock to be ours: so long
-	// it takes at most until a line has come.
+	// foreign is the largest age of the first time for which the clock can be ours. A line takes
+	// at most that long to arrive.
 	foreign = int64(10 * time.Second)
 
-	// maxAhead is how far an event may be ahead of the last time, and a time too unless
-	// a second one confirms it.
+	// maxAhead is how far an event may be ahead of the last time. It also applies to a time, unless
+	// a second time confirms it.
 	maxAhead = 10 * time.Second
 
-	// patience is how long Collect waits for the time to come.
+	// patience is how long Collect waits for the script's time to advance.
 	patience = 2 * time.Second
 
-	// maxWaiting bounds the records that wait to be put into order, and maxWaitingBytes
-	// their texts.
+	// maxWaiting limits the number of records that wait to be sorted, and maxWaitingBytes the
+	// length of their texts.
 	maxWaiting      = 1 << 19
 	maxWaitingBytes = 1 << 26
 )
@@ -40,19 +40,17 @@ var errClosed = fmt.Errorf("closed: %w", outcome.ErrEnded)
 
 // A Config describes a [Source].
 type Config struct {
-	// Text is the output of a script. The source closes it, which has to end a Read
-	// that waits.
+	// Text is the output of a script. The source closes it, which must end a blocked Read.
 	Text io.ReadCloser
 
-	// Recorded says that the text is of another time, such as that of a file.
+	// Recorded means that the text is from another time, for example from a file.
 	Recorded bool
 
-	// Plan is the first. Of specs without VM nothing is ever told; those with it have
-	// to pass [Check].
+	// Plan is the first plan. Specs without VM never get events; those with VM must pass [Check].
 	Plan outcome.Plan
 }
 
-// A Source pairs the events of which a script tells.
+// A Source pairs the events in the output of a script.
 type Source struct {
 	cfg     Config
 	now     func() int64
@@ -62,23 +60,24 @@ type Source struct {
 	closed  bool
 
 	begun  bool
-	first  int64 // the first of all times
-	offset int64 // of our clock to that of the script
-	beat   int64 // the last time that was told
-	latest int64 // of all times
-	leap   int64 // a time too far ahead that was the last one told; 0: none was
+	first  int64 // the first time in the text
+	offset int64 // difference between our clock and that of the script
+	beat   int64 // the last time that the script reported
+	latest int64 // the latest time of all lines
+	leap   int64 // the last reported time if that was too far ahead, and 0 otherwise
 	ended  error // nil while there is more to read
 
 	waiting waiting
-	done    int64 // all that was before is counted
+	done    int64 // everything before it is counted
 	eras    []*era
 	accounts
 }
 
 var _ outcome.Source = (*Source)(nil)
 
-// New reads a text. An error wraps [ErrPlan] where the plan has what a script cannot
-// tell; then the text is not closed. Otherwise the caller closes the source.
+// New returns a source that reads a text. An error wraps [ErrPlan] if the plan contains something
+// that a script cannot observe. After an error New does not close the text. Otherwise the caller
+// closes the source.
 func New(cfg Config) (*Source, error) { return newSource(cfg, monotonic.Now) }
 
 func newSource(cfg Config, now func() int64) (*Source, error) {
@@ -108,10 +107,10 @@ func (s *Source) Plan(_ context.Context, p outcome.Plan) error {
 		return errClosed
 	}
 	if p.From < max(s.done, s.next) {
-		return fmt.Errorf("%w: events behind its beginning are counted", outcome.ErrLate)
+		return fmt.Errorf("%w: events after its beginning are counted", outcome.ErrLate)
 	}
 	before := s.eras
-	if n := len(before) - 1; n > 0 && before[n].From >= p.From { // it has not begun
+	if n := len(before) - 1; n > 0 && before[n].From >= p.From { // that plan has not begun
 		before = before[:n]
 	}
 	last := before[len(before)-1]
@@ -124,7 +123,7 @@ func (s *Source) Plan(_ context.Context, p outcome.Plan) error {
 	}
 	was := s.eraAt(s.done)
 	s.eras = append(slices.Clip(before), next)
-	if s.eraAt(s.done) == next { // settle is there already
+	if s.eraAt(s.done) == next { // settle has already reached its beginning
 		s.turn(was, next)
 	}
 	s.disown(next)
@@ -144,14 +143,14 @@ func (s *Source) Collect(ctx context.Context, w outcome.Window) (outcome.Batch, 
 	if s.ended != nil && !errors.Is(s.ended, outcome.ErrEnded) {
 		return outcome.Batch{}, s.ended
 	}
-	// What is open when the text ends is given up behind the last time.
+	// At the end of the text, open instances are given up just after the last time.
 	over := s.ended != nil && s.latest+1 < w.To
 	if over && s.latest+1 < w.From {
 		return outcome.Batch{}, s.ended
 	}
 	unobserved := !s.begun || w.From < s.first || !over && s.done < w.To
 	if unobserved && s.begun && w.From >= s.first {
-		s.notices.Add("the script has not told the time for a while: does it still run?")
+		s.notices.Add("the script has printed no time for a while: is it still running?")
 	}
 	batch := outcome.Batch{Window: w, Time: monotonic.Wall(w.To), Rejected: s.rejected.Take()}
 	s.collect(&batch, e, unobserved)
@@ -162,9 +161,9 @@ func (s *Source) Collect(ctx context.Context, w outcome.Window) (outcome.Batch, 
 	return batch, nil
 }
 
-// trim forgets the eras that are over, both for windows and for events: a silent script
-// may be far behind the windows, and settle has yet to turn from its era. Before the
-// script has begun there is nothing to turn.
+// trim drops eras that are over for both windows and events. A silent script may be far behind
+// the windows, and then settle has not turned from its era yet. Before the script has begun there
+// are no events to consider.
 func (s *Source) trim() {
 	over := s.next
 	if s.begun {
@@ -175,8 +174,8 @@ func (s *Source) trim() {
 	}
 }
 
-// await takes in what is read until a window is over for the script too, or that has
-// taken too long. What has not begun is not waited for, but a recording.
+// await processes input until a window is over in the script's time too, or until a time limit.
+// It does not wait for a live script that has not begun.
 func (s *Source) await(ctx context.Context, w outcome.Window) {
 	s.pump(w.To)
 	limit := w.To + int64(w.Duration()) + int64(patience)
@@ -195,8 +194,8 @@ func (s *Source) await(ctx context.Context, w outcome.Window) {
 	}
 }
 
-// pump takes in what was read, up to the present or to a time that is over. More waits
-// to be read, so that who sends it waits too.
+// pump processes the waiting input, up to the present or to the end of a window that is over.
+// Later input stays unread, so that its writer waits too.
 func (s *Source) pump(over int64) {
 	horizon := max(s.now(), over)
 	for s.ended == nil && s.beat < horizon+reorder {
@@ -220,7 +219,7 @@ func (s *Source) pump(over int64) {
 	}
 }
 
-// take takes in a chunk.
+// take processes a chunk.
 func (s *Source) take(c chunk) {
 	for _, r := range c.records {
 		if !s.begun && (r.kind == beat || r.kind == event) {
@@ -233,7 +232,7 @@ func (s *Source) take(c chunk) {
 	}
 }
 
-// enter has a record wait for its turn.
+// enter queues a record.
 func (s *Source) enter(r record) {
 	switch r.kind {
 	case beat:
@@ -241,7 +240,7 @@ func (s *Source) enter(r record) {
 	case event:
 		s.enterEvent(r)
 	case lost:
-		s.notices.Add("the tracer had no room for %d lines", r.count)
+		s.notices.Add("the tracer dropped %d lines for lack of space", r.count)
 		s.doubt("", r)
 	case rejected:
 		s.reject(r.text, r.err)
@@ -251,8 +250,8 @@ func (s *Source) enter(r record) {
 	}
 }
 
-// enterBeat takes in the time. One bad line should not make all that comes late, so a
-// time far ahead counts only where the one before it was such a time, and no later.
+// enterBeat processes a time. One bad line must not make all later lines late. So a time far
+// ahead counts only if the previous time was also far ahead and is not later.
 func (s *Source) enterBeat(r record) {
 	at := s.ours(r.event.Time)
 	if at > s.beat+int64(maxAhead) && (s.leap == 0 || at < s.leap) {
@@ -280,8 +279,7 @@ func (s *Source) enterEvent(r record) {
 	s.wait(at, r)
 }
 
-// wait has a record wait for its turn, which comes early for the first where there is no
-// room for more.
+// wait queues a record. If there is no room for more, the first ones are processed early.
 func (s *Source) wait(at int64, r record) {
 	s.waiting.push(at, r)
 	for s.waiting.len() > maxWaiting || s.waiting.bytes > maxWaitingBytes {
@@ -289,8 +287,8 @@ func (s *Source) wait(at int64, r record) {
 	}
 }
 
-// doubt notes that lines of an outcome are missing, or of all where it has no name:
-// ends of what has started up to now may be among them.
+// doubt records that lines of an outcome are missing, or lines of any outcome if name is "". The
+// ends of instances that started up to now may be among them.
 func (s *Source) doubt(name string, r record) {
 	for _, e := range s.eras {
 		for _, c := range e.courses {
@@ -302,7 +300,8 @@ func (s *Source) doubt(name string, r record) {
 	s.wait(max(s.latest, s.done), r)
 }
 
-// begin relates the script's clock to ours by its first time, which was read at now.
+// begin sets the difference between the script's clock and ours from the script's first time,
+// which was read at now.
 func (s *Source) begin(t, now int64) {
 	s.begun = true
 	switch {
@@ -310,16 +309,16 @@ func (s *Source) begin(t, now int64) {
 		s.offset = s.next - t
 	case t < now-foreign || t > now:
 		s.offset = max(now, s.next) - t
-		s.notices.Add("the script's clock is not ours: it is taken to begin now")
+		s.notices.Add("the script's clock is not that of this machine: beamscope treats the script as if it began now")
 	}
 	s.first = s.ours(t)
 	s.beat = s.first
 }
 
-// ours converts a time of the script to ours.
+// ours converts a time of the script to our clock.
 func (s *Source) ours(t int64) int64 { return t + s.offset }
 
-// settle accounts for all that was before a time.
+// settle processes everything before a time.
 func (s *Source) settle(to int64) {
 	for s.done < to {
 		e := s.eraAt(s.done)
@@ -340,7 +339,7 @@ func (s *Source) settle(to int64) {
 	}
 }
 
-// eraAt returns the era of a time, the first for what is before all.
+// eraAt returns the era of a time, or the first era for earlier times.
 func (s *Source) eraAt(t int64) *era {
 	found := s.eras[0]
 	for _, e := range s.eras {
@@ -356,7 +355,7 @@ func (s *Source) Watch(context.Context) []outcome.Notice {
 	if !s.closed {
 		s.pump(math.MinInt64)
 	}
-	return s.tell()
+	return s.takeNotices()
 }
 
 // Close closes the text. It may be called again.

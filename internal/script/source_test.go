@@ -21,24 +21,24 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const ms = int64(time.Millisecond)
 
-// spec is a built-in outcome with a dMax of so many bins of 1 ms.
+// spec returns a built-in outcome with bins of 1 ms.
 func spec(builtin string, bins int) outcome.Spec {
 	return outcome.Spec{Name: strings.ReplaceAll(builtin, "-", "_"), VM: outcome.Events{Builtin: builtin}, BinWidth: time.Millisecond, Bins: bins}
 }
 
-// plan has windows of 100 ms.
+// plan returns a plan with windows of 100 ms.
 func plan(from int64, specs ...outcome.Spec) outcome.Plan {
 	return outcome.Plan{From: from, Window: 100 * time.Millisecond, Specs: specs}
 }
 
-// A tape is a source of which the test collects the windows in turn.
+// A tape is a source whose windows the test collects in order.
 type tape struct {
 	*Source
 	t    testing.TB
 	plan outcome.Plan
 }
 
-// play opens a source. The present is always now.
+// play opens a source whose present time is now.
 func play(t testing.TB, cfg Config, now int64) *tape {
 	t.Helper()
 	s, err := newSource(cfg, func() int64 { return now })
@@ -53,15 +53,15 @@ func play(t testing.TB, cfg Config, now int64) *tape {
 	return &tape{Source: s, t: t, plan: cfg.Plan}
 }
 
-// recorded opens a source of a text with the header, whose times are those of the
-// plan from its first on.
+// recorded opens a source for a text with the header. The times in the text are those of the
+// plan, from the first line on.
 func recorded(t testing.TB, p outcome.Plan, lines ...string) *tape {
 	t.Helper()
 	text := header + "\n" + strings.Join(lines, "\n") + "\n"
 	return play(t, Config{Text: io.NopCloser(strings.NewReader(text)), Recorded: true, Plan: p}, 0)
 }
 
-// at makes a line of its beginning and a time in ms.
+// at makes a line from its beginning and a time in ms.
 func at(begin string, t float64, rest ...string) string {
 	return strings.Join(append([]string{begin, fmt.Sprint(int64(t * float64(ms)))}, rest...), " ")
 }
@@ -72,7 +72,7 @@ func (p *tape) window() (outcome.Batch, error) {
 	return p.Collect(p.t.Context(), w)
 }
 
-// want compares the counts of the next window, those without a VM being of the pid 7.
+// want compares the counts of the next window. Expected counts without a VM belong to the pid 7.
 func (p *tape) want(want ...outcome.Counts) outcome.Batch {
 	p.t.Helper()
 	from := p.next
@@ -142,9 +142,8 @@ func TestCounts(t *testing.T) {
 	p.want(outcome.Counts{})
 }
 
-// Lines that come in another order than that of their times are put in order, as long
-// as no more than half a second of the script's time has passed; what they mean is what
-// the engine finds out.
+// Lines in a different order than their times are sorted, provided that no more than half a
+// second of the script's time has passed. The results are those of the engine.
 func TestOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		hop := spec("hop", 30)
@@ -155,8 +154,8 @@ func TestOrder(t *testing.T) {
 		engine := pairing.New(pairing.ConfigOf(rule, hop.DMax()))
 		var facts []pairing.Fact
 		type entry struct {
-			line string
-			told float64 // when it comes, ms
+			line    string
+			arrives float64 // time at which the line arrives, ms
 		}
 		entries := []entry{}
 		now := 1.0
@@ -176,9 +175,9 @@ func TestOrder(t *testing.T) {
 		}
 		slices.SortStableFunc(entries, func(a, b entry) int {
 			switch {
-			case a.told < b.told:
+			case a.arrives < b.arrives:
 				return -1
-			case a.told > b.told:
+			case a.arrives > b.arrives:
 				return 1
 			}
 			return 0
@@ -233,17 +232,17 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// What comes later than that is missed, with what is open of its key alone.
+// Events that arrive later are counted as missed, and only open instances of the same key are lost.
 func TestLate(t *testing.T) {
-	p, tell := live(t, 5000*ms, plan(4000*ms, spec("gc", 20)))
-	tell(header, at("t", 4000), at("s gc 7 12", 4040), at("s gc 7 13", 4040), at("t", 4545), at("t", 4555))
-	p.Watch(t.Context()) // which accounts for what was before 4055 ms
-	tell(at("e gc 7 12", 4044), at("e gc 7 13", 4055), at("t", 4600), at("t", 5000))
+	p, write := live(t, 5000*ms, plan(4000*ms, spec("gc", 20)))
+	write(header, at("t", 4000), at("s gc 7 12", 4040), at("s gc 7 13", 4040), at("t", 4545), at("t", 4555))
+	p.Watch(t.Context()) // processes everything before 4055 ms
+	write(at("e gc 7 12", 4044), at("e gc 7 13", 4055), at("t", 4600), at("t", 5000))
 	p.want(outcome.Counts{Starts: 2, Ends: 1, Successes: 1, Bins: bins(20, 15), Loss: outcome.Loss{Missed: 1, Cut: 1}})
 	p.want(outcome.Counts{})
 }
 
-// What a receiver left over when it fetched is lost when it fetches again.
+// If a fetch leaves instances of a receiver behind, they are lost at the receiver's next fetch.
 func TestSync(t *testing.T) {
 	p := recorded(t, plan(0, spec("hop", 20)), "t 0",
 		at("s hop 7 <0.1.0>", 10), at("s hop 7 <0.1.0>", 11), at("e hop 7 <0.1.0>", 12), at("y hop 7 <0.1.0>", 13),
@@ -251,17 +250,17 @@ func TestSync(t *testing.T) {
 	p.want(outcome.Counts{Starts: 3, Ends: 2, Successes: 2, Inferred: 2, Bins: bins(20, 2, 3), Loss: outcome.Loss{Unpaired: 1}})
 }
 
-// A sync that comes too late is passed over: nothing is lost by that.
+// A sync that comes too late is ignored, and nothing is lost.
 func TestLateSync(t *testing.T) {
-	p, tell := live(t, 5000*ms, plan(4000*ms, spec("hop", 20)))
-	tell(header, at("t", 4000), at("s hop 7 <0.1.0>", 4040), at("t", 4545), at("t", 4555))
-	p.Watch(t.Context()) // which accounts for what was before 4055 ms
-	tell(at("y hop 7 <0.1.0>", 4044), at("e hop 7 <0.1.0>", 4055), at("t", 4600), at("t", 5000))
+	p, write := live(t, 5000*ms, plan(4000*ms, spec("hop", 20)))
+	write(header, at("t", 4000), at("s hop 7 <0.1.0>", 4040), at("t", 4545), at("t", 4555))
+	p.Watch(t.Context()) // processes everything before 4055 ms
+	write(at("y hop 7 <0.1.0>", 4044), at("e hop 7 <0.1.0>", 4055), at("t", 4600), at("t", 5000))
 	p.want(outcome.Counts{Starts: 1, Ends: 1, Successes: 1, Inferred: 1, Bins: bins(20, 15)})
 }
 
-// Where lines are missing, what is open is given up and does not time out, and neither
-// does what has started before that was told. What starts later goes on.
+// If lines are missing, open instances are given up and do not time out. The same holds for
+// instances that started before the loss was reported. Instances that start later are unaffected.
 func TestLost(t *testing.T) {
 	p := recorded(t, plan(0, spec("gc", 20), spec("file-io", 20)),
 		"t 0", at("s gc 7 12", 10), at("s gc 7 13", 70), at("e gc 7 13", 71), at("s gc 7 13", 73), at("t", 75),
@@ -272,13 +271,13 @@ func TestLost(t *testing.T) {
 		outcome.Counts{Starts: 1, Loss: outcome.Loss{Missed: 17, Cut: 1}},
 	)
 	p.want(outcome.Counts{Timeouts: 1}, outcome.Counts{})
-	if n := p.Watch(t.Context()); len(n) != 2 || n[0].Text != "the tracer had no room for 17 lines" {
+	if n := p.Watch(t.Context()); len(n) != 2 || n[0].Text != "the tracer dropped 17 lines for lack of space" {
 		t.Errorf("%v", n)
 	}
 }
 
-// A line that cannot be understood is rejected, and a loss of the outcome that it is
-// of; then it is not known what it was.
+// A line that cannot be understood is rejected, and counts as a loss of its outcome, because its
+// meaning is unknown.
 func TestRejected(t *testing.T) {
 	p := recorded(t, plan(0, spec("gc", 20), spec("file-io", 20)),
 		"t 0", at("s gc 7 12", 10), at("s file_io 7 12", 10), "nonsense", "", "e gc 7 ", at("t", 1000))
@@ -292,15 +291,16 @@ func TestRejected(t *testing.T) {
 	}
 	b = p.want(outcome.Counts{}, outcome.Counts{})
 	if b.Rejected.Count != 0 {
-		t.Errorf("again: %+v", b.Rejected)
+		t.Errorf("counted again: %+v", b.Rejected)
 	}
 	if n := p.Watch(t.Context()); len(n) != 2 || n[1].Text != "2 lines rejected, the last one "+want.Last {
 		t.Errorf("%v", n)
 	}
 }
 
-// An event in a far future, and one of an outcome that nobody wants.
-func TestStrange(t *testing.T) {
+// An event in the far future and an event of an unwanted outcome are reported and have no other
+// effect.
+func TestFutureAndUnwantedEvents(t *testing.T) {
 	p := recorded(t, plan(0, spec("gc", 20)),
 		"t 0", at("s gc 7 12", 20_000), at("s hop 7 <0.1.0>", 10), at("t", 1000))
 	b := p.want(outcome.Counts{Loss: outcome.Loss{Rejected: 1}})
@@ -316,8 +316,8 @@ func TestStrange(t *testing.T) {
 	}
 }
 
-// A time far ahead is not believed before a second one that is not before it: one bad line
-// makes nothing else late, and does not go on behind the end of the text.
+// A time far ahead counts only after a second one that is not earlier confirms it. One bad line
+// makes no other line late, and does not extend the observation beyond the end of the text.
 func TestLeap(t *testing.T) {
 	p := recorded(t, plan(0, spec("gc", 20)),
 		"t 0", at("t", 30_000_000), at("s gc 7 12", 10), at("e gc 7 12", 12.5), at("t", 100), at("s gc 7 12", 110), at("e gc 7 12", 112.5), at("t", 120), at("t", 30_000_000))
@@ -328,7 +328,7 @@ func TestLeap(t *testing.T) {
 	p.wantEnd(outcome.Counts{Starts: 1, Ends: 1, Successes: 1, Bins: bins(20, 2)})
 }
 
-// After a real pause the time goes on.
+// After a real pause time continues.
 func TestPause(t *testing.T) {
 	p := recorded(t, outcome.Plan{Window: 20 * time.Second, Specs: []outcome.Spec{spec("gc", 20)}},
 		"t 0", at("t", 19_900), at("t", 20_000), at("s gc 7 12", 20_010), at("e gc 7 12", 20_012.5), at("t", 20_100), at("t", 21_000))
@@ -336,8 +336,8 @@ func TestPause(t *testing.T) {
 	p.wantEnd(outcome.Counts{Starts: 1, Ends: 1, Successes: 1, Bins: bins(20, 2)})
 }
 
-// What waits is bounded, also by the bytes of its texts: more is accounted for before its
-// time, and none of it is lost.
+// Waiting records are limited, by the length of their texts too. Further records are processed
+// early, and none is lost.
 func TestWaitingBytes(t *testing.T) {
 	p := recorded(t, plan(0, spec("gc", 20)), "t 0")
 	p.window()
@@ -358,7 +358,7 @@ func TestWaitingBytes(t *testing.T) {
 	}
 }
 
-// Lines that are no events wait too, and are as many as may be.
+// Reports of lost lines wait too, and their number is limited as well.
 func TestWaitingLost(t *testing.T) {
 	p := recorded(t, plan(0, spec("gc", 20)), "t 0")
 	p.window()
@@ -370,7 +370,7 @@ func TestWaitingLost(t *testing.T) {
 	}
 }
 
-// VMs are apart, and those beyond what can be told apart are counted together.
+// VMs are distinguished up to a limit, and further ones are counted together.
 func TestVMs(t *testing.T) {
 	lines := []string{"t 0"}
 	for pid := 1; pid <= maxVMs+2; pid++ {
@@ -384,8 +384,8 @@ func TestVMs(t *testing.T) {
 	p.want(want...)
 }
 
-// Single instances are delivered as the outcome asks for them, in the order of their
-// ends, with the process that the key is.
+// Single instances are delivered as the outcome requests, sorted by their ends, with the process
+// from the key.
 func TestInstances(t *testing.T) {
 	life := spec("lifetime", 50)
 	life.Detail = outcome.Everything
@@ -401,7 +401,7 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// Keys that are processes are told as such.
+// A key that is a process is parsed as one.
 func TestProcess(t *testing.T) {
 	for key, want := range map[string]outcome.PID{
 		"<0.12.3>": 12 | 3<<32, "<5.12.3>": 12 | 3<<32 | 5<<48,
@@ -413,7 +413,7 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// Where the text ends, what is open is given up, and windows follow up to there.
+// At the end of the text open instances are given up, and windows continue up to there.
 func TestEnd(t *testing.T) {
 	p := recorded(t, plan(0, spec("gc", 20)),
 		"t 0", at("s gc 7 12", 10), at("s gc 7 12", 150), at("t", 160))
@@ -421,7 +421,7 @@ func TestEnd(t *testing.T) {
 	p.wantEnd(outcome.Counts{Starts: 1, Loss: outcome.Loss{Cut: 1}})
 }
 
-// A line within which the text ends is rejected.
+// An incomplete line at the end of the text is rejected.
 func TestHalfLine(t *testing.T) {
 	text := header + "\nt 0\ns gc 7 12 10"
 	p := play(t, Config{Text: io.NopCloser(strings.NewReader(text)), Recorded: true, Plan: plan(0, spec("gc", 20))}, 0)
@@ -431,7 +431,7 @@ func TestHalfLine(t *testing.T) {
 	}
 }
 
-// What a tracer says before the header is passed over; a text without one is none.
+// Lines of the tracer before the header are skipped. A text without a header is invalid.
 func TestHeader(t *testing.T) {
 	collect := func(text string) error {
 		p := play(t, Config{Text: io.NopCloser(strings.NewReader(text)), Recorded: true, Plan: plan(0, spec("gc", 20))}, 0)
@@ -464,15 +464,15 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// A live text is one that a script writes while the test goes on.
+// live opens a source of a live text, and returns a function that writes lines to it.
 func live(t testing.TB, now int64, p outcome.Plan) (*tape, func(...string)) {
 	t.Helper()
 	r, w := io.Pipe()
 	t.Cleanup(func() { w.Close() })
 	return play(t, Config{Text: r, Plan: p}, now), func(lines ...string) {
 		t.Helper()
-		// A pipe is written when all of it was read, and one more line when what was
-		// before has become a chunk.
+		// A write to the pipe returns when everything was read. After the write of one more line,
+		// the previous text has become a chunk.
 		for _, text := range []string{strings.Join(lines, "\n") + "\n", "\n"} {
 			if _, err := io.WriteString(w, text); err != nil {
 				t.Fatal(err)
@@ -481,7 +481,7 @@ func live(t testing.TB, now int64, p outcome.Plan) (*tape, func(...string)) {
 	}
 }
 
-// wantNone wants a window of the outcome gc before anything was seen of a VM.
+// wantNone expects a window of the outcome gc before any VM was seen.
 func (p *tape) wantNone(unobserved bool) {
 	p.t.Helper()
 	b, err := p.window()
@@ -493,56 +493,55 @@ func (p *tape) wantNone(unobserved bool) {
 	}
 }
 
-// Where the clock is ours it is not changed. Windows that began before the script did
-// are not observed, and what ended in them is missed. Nothing is waited for before.
+// If the clock is ours it is not converted. Windows that began before the script are unobserved,
+// and instances that ended in them are missed. Nothing waits for the script before it begins.
 func TestOwnClock(t *testing.T) {
-	p, tell := live(t, 5000*ms, plan(4000*ms, spec("gc", 20)))
+	p, write := live(t, 5000*ms, plan(4000*ms, spec("gc", 20)))
 	p.wantNone(true)
-	tell(header, at("t", 4150), at("s gc 7 12", 4151), at("e gc 7 12", 4151.5), at("s gc 7 12", 4210), at("e gc 7 12", 4210.5), at("t", 5000))
+	write(header, at("t", 4150), at("s gc 7 12", 4151), at("e gc 7 12", 4151.5), at("s gc 7 12", 4210), at("e gc 7 12", 4210.5), at("t", 5000))
 	p.want(outcome.Counts{Unobserved: true, Loss: outcome.Loss{Missed: 1}})
 	p.want(outcome.Counts{Starts: 1, Ends: 1, Successes: 1, Bins: bins(20, 0)})
 }
 
-// A clock that cannot be ours is related to it once.
+// A foreign clock is related to ours once.
 func TestForeignClock(t *testing.T) {
 	for _, first := range []float64{5001, 987654321} {
-		p, tell := live(t, 5000*ms, plan(4900*ms, spec("gc", 20)))
-		tell(header, at("t", first), at("s gc 7 12", first+110), at("e gc 7 12", first+110.5), at("t", first+1000))
+		p, write := live(t, 5000*ms, plan(4900*ms, spec("gc", 20)))
+		write(header, at("t", first), at("s gc 7 12", first+110), at("e gc 7 12", first+110.5), at("t", first+1000))
 		p.wantNone(true)
 		p.wantNone(false)
 		p.want(outcome.Counts{Starts: 1, Ends: 1, Successes: 1, Bins: bins(20, 0)})
-		if n := p.Watch(t.Context()); len(n) == 0 || n[0].Text != "the script's clock is not ours: it is taken to begin now" {
+		if n := p.Watch(t.Context()); len(n) == 0 || n[0].Text != "the script's clock is not that of this machine: beamscope treats the script as if it began now" {
 			t.Errorf("%v", n)
 		}
 	}
 }
 
-// Before the first window its beginning stands for the first time, so that nothing is
-// lost.
+// Before the first window, the first time in the text corresponds to the beginning of that
+// window, so that nothing is lost.
 func TestForeignClockEarly(t *testing.T) {
-	p, tell := live(t, 4000*ms, plan(4900*ms, spec("gc", 20)))
-	tell(header, at("t", 77000), at("s gc 7 12", 77003), at("e gc 7 12", 77003.5), at("t", 78000))
+	p, write := live(t, 4000*ms, plan(4900*ms, spec("gc", 20)))
+	write(header, at("t", 77000), at("s gc 7 12", 77003), at("e gc 7 12", 77003.5), at("t", 78000))
 	p.want(outcome.Counts{Starts: 1, Ends: 1, Successes: 1, Bins: bins(20, 0)})
 }
 
-// A script that tells no time any more is not waited for without end: its windows are
-// not observed.
+// Waiting for a script that no longer reports times is limited. Its windows are unobserved.
 func TestStall(t *testing.T) {
-	p, tell := live(t, 5000*ms, plan(4000*ms, spec("gc", 20)))
-	tell(header, at("t", 4000), at("s gc 7 12", 4010), at("e gc 7 12", 4010.5), at("t", 4600), at("e gc 7 12", 4150))
+	p, write := live(t, 5000*ms, plan(4000*ms, spec("gc", 20)))
+	write(header, at("t", 4000), at("s gc 7 12", 4010), at("e gc 7 12", 4010.5), at("t", 4600), at("e gc 7 12", 4150))
 	p.want(outcome.Counts{Starts: 1, Ends: 1, Successes: 1, Bins: bins(20, 0)})
 	p.want(outcome.Counts{Unobserved: true})
 	p.want(outcome.Counts{Unobserved: true})
 	n := p.Watch(t.Context())
-	if text := "the script has not told the time for a while: does it still run? (2 times)"; len(n) != 2 || n[1].Text != text {
+	if text := "the script has printed no time for a while: is it still running? (2 times)"; len(n) != 2 || n[1].Text != text {
 		t.Errorf("%v", n)
 	}
-	tell(at("t", 5000))
+	write(at("t", 5000))
 	p.want(outcome.Counts{})
 }
 
-// Where a plan changes an outcome, what is open is cut; one that stays the same goes on,
-// also where other single instances are wanted.
+// If a plan changes an outcome, its open instances are cut. An unchanged outcome continues, even
+// if the detail of its instances changes.
 func TestPlan(t *testing.T) {
 	p := recorded(t, plan(0, spec("gc", 40), spec("file-io", 40), spec("dirty-nif", 40)),
 		"t 0", at("s gc 7 1", 90), at("s file_io 7 1", 90), at("s dirty_nif 7 1", 90),
@@ -561,12 +560,12 @@ func TestPlan(t *testing.T) {
 	)
 }
 
-// A plan that begins while the script is silent is followed when the script goes on: what
-// was open is cut, and what has ended is counted by the new grid. What was open of an
-// outcome that is gone is gone too.
+// A plan that begins while the script is silent takes effect when the script continues. Open
+// instances are cut, and ended ones are counted on the new grid. Open instances of a removed
+// outcome disappear.
 func TestPlanInSilence(t *testing.T) {
-	p, tell := live(t, 10_000*ms, plan(4000*ms, spec("gc", 1000), spec("file-io", 1000)))
-	tell(header, at("t", 4000), at("s gc 7 1", 4050), at("s file_io 7 1", 4050), at("t", 4600))
+	p, write := live(t, 10_000*ms, plan(4000*ms, spec("gc", 1000), spec("file-io", 1000)))
+	write(header, at("t", 4000), at("s gc 7 1", 4050), at("s file_io 7 1", 4050), at("t", 4600))
 	p.want(outcome.Counts{Starts: 1}, outcome.Counts{Starts: 1})
 	changed := plan(4200*ms, spec("file-io", 20))
 	if err := p.Plan(t.Context(), changed); err != nil {
@@ -575,14 +574,14 @@ func TestPlanInSilence(t *testing.T) {
 	p.want(outcome.Counts{Unobserved: true}, outcome.Counts{Unobserved: true})
 	p.plan = changed
 	p.want(outcome.Counts{Unobserved: true})
-	tell(at("s file_io 7 1", 4310), at("e file_io 7 1", 4340), at("s file_io 7 1", 4350), at("e file_io 7 1", 4352), at("t", 6000))
+	write(at("s file_io 7 1", 4310), at("e file_io 7 1", 4340), at("s file_io 7 1", 4350), at("e file_io 7 1", 4352), at("t", 6000))
 	p.want(outcome.Counts{Starts: 2, Ends: 2, Successes: 1, Timeouts: 1, Lates: 1, Bins: bins(20, 2), Loss: outcome.Loss{Cut: 1}})
 	if len(p.eras) != 1 {
 		t.Errorf("%d eras are kept", len(p.eras))
 	}
 }
 
-// A plan that begins where all is counted up to is turned to at once, and so is one that
+// A plan that begins exactly where counting has arrived takes effect at once. So does a plan that
 // replaces it.
 func TestPlanAtOnce(t *testing.T) {
 	for _, plans := range [][]outcome.Plan{
@@ -600,16 +599,17 @@ func TestPlanAtOnce(t *testing.T) {
 		}
 		cut := outcome.Loss{Cut: 1}
 		if len(plans) > 1 {
-			cut = outcome.Loss{} // by the plan without it
+			cut = outcome.Loss{} // lost with the plan that does not contain it
 		}
 		p.want(outcome.Counts{Starts: 1, Ends: 1, Timeouts: 1, Lates: 1, Bins: bins(20), Loss: cut})
 	}
 }
 
-// No plan begins before a window that was collected, though the script is behind it.
+// No plan begins before a window that was already collected, even if the script is behind that
+// window.
 func TestPlanBehind(t *testing.T) {
-	p, tell := live(t, 10_000*ms, plan(4000*ms, spec("gc", 20)))
-	tell(header, at("t", 4000), at("s gc 7 1", 4050), at("t", 4600))
+	p, write := live(t, 10_000*ms, plan(4000*ms, spec("gc", 20)))
+	write(header, at("t", 4000), at("s gc 7 1", 4050), at("t", 4600))
 	p.want(outcome.Counts{Starts: 1, Timeouts: 1})
 	p.want(outcome.Counts{Unobserved: true})
 	if err := p.Plan(t.Context(), plan(4100*ms, spec("gc", 30))); !errors.Is(err, outcome.ErrLate) {
@@ -617,7 +617,7 @@ func TestPlanBehind(t *testing.T) {
 	}
 }
 
-// A plan that has not begun is replaced, as if it had never been.
+// A plan that has not begun is replaced without effect.
 func TestReplacedPlan(t *testing.T) {
 	p := recorded(t, plan(0, spec("gc", 40)), "t 0", at("s gc 7 1", 90), at("e gc 7 1", 110.5), at("t", 2000))
 	for _, next := range []outcome.Plan{plan(100*ms, spec("gc", 30)), plan(100*ms, spec("gc", 40))} {
@@ -667,7 +667,7 @@ func TestPlanRefused(t *testing.T) {
 	p.want(outcome.Counts{Ends: 1, Successes: 1, Bins: bins(20, 10)})
 }
 
-// Of what is no outcome of the VM nothing is told, whatever the text says.
+// Outcomes that are not outcomes of the VM get no events, whatever the text contains.
 func TestSilent(t *testing.T) {
 	p := recorded(t, plan(0, outcome.Spec{Name: "gc", Span: "gc", BinWidth: time.Millisecond, Bins: 20}),
 		"t 0", at("s gc 7 1", 10), "Lost 3 events", at("t", 2000))
@@ -679,7 +679,7 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// Windows are collected in turn, and not behind the end.
+// Windows are collected in order, and none after the end.
 func TestWrongWindow(t *testing.T) {
 	p := recorded(t, plan(0, spec("gc", 40)), "t 0", at("t", 2000))
 	for _, w := range []outcome.Window{{From: 100 * ms, To: 200 * ms}, {From: 0, To: 50 * ms}} {
@@ -698,8 +698,7 @@ func TestWrongWindow(t *testing.T) {
 	}
 }
 
-// Whatever a text says, windows follow each other to its end, and what is counted adds
-// up.
+// For any text, windows follow each other to its end, and the counts add up.
 func FuzzSource(f *testing.F) {
 	for _, text := range []string{
 		"t 0\ns gc 7 12 10000000\ne gc 7 12 12000000 =5\nt 1000000000\n",
@@ -733,7 +732,7 @@ func FuzzSource(f *testing.F) {
 	})
 }
 
-// BenchmarkSource takes in lines and pairs them, per line.
+// BenchmarkSource measures reading and pairing a line.
 func BenchmarkSource(b *testing.B) {
 	r, w := io.Pipe()
 	s, err := newSource(Config{Text: r, Recorded: true, Plan: outcome.Plan{Window: time.Hour, Specs: []outcome.Spec{spec("hop", 100)}}}, func() int64 { return 0 })

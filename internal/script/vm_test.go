@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/beamscope/beamscope/internal/vmsource"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/beamscope/beamscope/dtrace"
@@ -25,8 +27,8 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// compared are the built-in outcomes that are counted in both ways. Their dMax is longer
-// than anything takes: what ends close to it may be a timeout for one alone.
+// compared returns the built-in outcomes that are counted in both ways. Their dMax is longer than
+// any delay, because instances that end close to dMax may be timeouts in one way only.
 func compared() []outcome.Spec {
 	var specs []outcome.Spec
 	for _, name := range []string{"gc", "mailbox", "run", "file-io", "lifetime"} {
@@ -52,7 +54,7 @@ const load = `
 		timer:sleep(2)
 	end, lists:seq(1, 300))`
 
-// A growing is a text that somebody writes while others look at it.
+// A growing is a text that can be read while it is being written.
 type growing struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -71,14 +73,14 @@ func (g *growing) String() string {
 	return g.text.String()
 }
 
-// A tapped is what bpftrace prints, of which a copy is kept.
+// A tapped is the output of bpftrace, and keeps a copy.
 type tapped struct {
 	io.Reader
 	io.Closer
 }
 
-// bpftrace runs the script for outcomes of a VM until the test ends. It returns what it
-// prints, and a copy of what was read of that.
+// bpftrace runs the script for outcomes of a VM until the test ends. It returns the output, and a
+// copy of the part that was read.
 func bpftrace(t *testing.T, beam *erlang.VM, specs []outcome.Spec) (io.ReadCloser, *growing) {
 	t.Helper()
 	vmtest.NeedProgram(t, "bpftrace")
@@ -111,7 +113,7 @@ func bpftrace(t *testing.T, beam *erlang.VM, specs []outcome.Spec) (io.ReadClose
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "bpftrace", "-q", "-p", strconv.Itoa(beam.PID()), file)
-	cmd.Env = append(os.Environ(), "BPFTRACE_PERF_RB_PAGES=4096") // so that nothing is lost
+	cmd.Env = append(os.Environ(), "BPFTRACE_PERF_RB_PAGES=4096") // prevents losses
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	var complaints growing
 	cmd.Stderr = &complaints
@@ -125,7 +127,7 @@ func bpftrace(t *testing.T, beam *erlang.VM, specs []outcome.Spec) (io.ReadClose
 	}
 	w.Close()
 	t.Cleanup(func() {
-		_ = cmd.Wait() // interrupted, as the test's context is done
+		_ = cmd.Wait() // interrupted when the test's context is done
 		if t.Failed() {
 			t.Logf("bpftrace: %s", complaints.String())
 		}
@@ -134,11 +136,11 @@ func bpftrace(t *testing.T, beam *erlang.VM, specs []outcome.Spec) (io.ReadClose
 	return tapped{io.TeeReader(r, copied), r}, copied
 }
 
-// A race has the same VM observed in two ways, in the same windows.
+// A race observes the same VM in two ways, in the same windows.
 type race struct {
 	t       *testing.T
 	plan    outcome.Plan
-	sources [2]outcome.Source // ours, and the script
+	sources [2]outcome.Source // our programs, and the script
 	batches [2][]outcome.Batch
 	next    outcome.Window
 }
@@ -191,7 +193,7 @@ func (r *race) to(at int64) {
 	}
 }
 
-// sum adds up what was counted of an outcome in the windows from one to another time.
+// sum adds up the counts of an outcome in the windows between two times.
 func (r *race) sum(i int, name string, from, to int64) outcome.Counts {
 	var sum outcome.Counts
 	for _, b := range r.batches[i] {
@@ -216,19 +218,17 @@ func (r *race) sum(i int, name string, from, to int64) outcome.Counts {
 	return sum
 }
 
-// A VM that is observed by the script for bpftrace and by our own programs at the same
-// time counts the same in both ways.
-//
-// The delays are the same but for the two looks at the clock: at each event one program
-// runs after the other. That changes a delay by some microseconds, and by more where a
-// thread loses its processor in between; so some delays near the edge of a bin are in
-// the next one.
+// A VM is observed by the script for bpftrace and by our own programs at the same time. Both give
+// the same counts.
+// The delays are the same except for the two readings of the clock: at each event one program
+// runs after the other. That changes a delay by some microseconds, or by more if a thread loses
+// its processor in between. So some delays near the edge of a bin are in the next bin.
 func TestAgainstOurs(t *testing.T) {
 	vmtest.NeedEBPF(t)
-	beam := vmtest.Start(t, erlang.Options{})
+	beam := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	specs := compared()
-	// Both attach while nothing happens: a message of which one of them sees the end
-	// alone would be in the way of all that follow.
+	// Both attach while nothing happens. A message whose end only one of them sees would disturb
+	// all messages that follow.
 	text, copied := bpftrace(t, beam, specs)
 	attached(t, beam)
 	plan := outcome.Plan{From: monotonic.Now() + int64(time.Second), Window: time.Second / 2, Specs: specs}
@@ -237,13 +237,13 @@ func TestAgainstOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer theirs.Close()
-	ours, err := outcome.NewVMSource(t.Context(), outcome.VMConfig{Target: vm.Target{PID: beam.PID()}, Plan: plan})
+	ours, err := vmsource.New(t.Context(), vmsource.Config{Target: vm.Target{PID: beam.PID()}, Plan: plan})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ours.Close()
 	r := &race{t: t, plan: plan, sources: [2]outcome.Source{ours, theirs}, next: plan.At(0)}
-	r.while(func() error { return told(t, beam, copied) })
+	r.while(func() error { return awaitProcess(t, beam, copied) })
 	// Nothing happens at the edges of the windows that are compared.
 	from := plan.At(plan.Number(monotonic.Now()) + 2).From
 	r.while(func() error {
@@ -263,8 +263,8 @@ func TestAgainstOurs(t *testing.T) {
 		compareBins(t, s.Name, a, b)
 		a.Bins, b.Bins = nil, nil
 		a.VM, b.VM = outcome.VM{}, outcome.VM{}
-		a.Dropped, b.Dropped = 0, 0 // a script does not tell what fails its conditions
-		if s.Name == "mailbox" {    // ours knows a message by its address, a script by its place in the order
+		a.Dropped, b.Dropped = 0, 0 // a script does not report events that fail its conditions
+		if s.Name == "mailbox" {    // our programs identify a message by its address, a script by its order
 			if a.Inferred != 0 || b.Inferred != b.Instances() {
 				t.Errorf("mailbox: %d of ours are inferred, and %d of theirs, want 0 and %d", a.Inferred, b.Inferred, b.Instances())
 			}
@@ -276,8 +276,8 @@ func TestAgainstOurs(t *testing.T) {
 	}
 }
 
-// attached waits until bpftrace has attached to the last probe of its script: it does
-// so one after the other.
+// attached waits until bpftrace has attached to the last probe of its script. It attaches to one
+// after the other.
 func attached(t *testing.T, beam *erlang.VM) {
 	t.Helper()
 	const last, patience = "process__spawn", 30 * time.Second
@@ -289,8 +289,8 @@ func attached(t *testing.T, beam *erlang.VM) {
 	}
 }
 
-// told has processes spawned until bpftrace tells of one.
-func told(t *testing.T, beam *erlang.VM, copied *growing) error {
+// awaitProcess makes the VM spawn processes until bpftrace reports one.
+func awaitProcess(t *testing.T, beam *erlang.VM, copied *growing) error {
 	for !strings.Contains(copied.String(), "\ns lifetime ") {
 		if _, err := beam.Call(t.Context(), "erlang", "apply", vmtest.Fun("spawn(fun() -> ok end)")); err != nil {
 			return err
@@ -299,7 +299,7 @@ func told(t *testing.T, beam *erlang.VM, copied *growing) error {
 	return nil
 }
 
-// compareBins compares distributions of delays: how many are below each edge.
+// compareBins compares distributions of delays by the number of delays below each edge.
 func compareBins(t *testing.T, name string, a, b outcome.Counts) {
 	t.Helper()
 	var below, most int64

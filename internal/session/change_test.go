@@ -13,8 +13,8 @@ import (
 	"github.com/beamscope/beamscope/internal/session"
 )
 
-// guessScope is the scope file of somebody who expects a worker to take no more than
-// 3 ms. It takes 2.5 in the mean, and more than 3 in 30 % of all cases.
+// guessScope is a scope file with a wrong guess: that a worker takes no more than 3 ms. It takes
+// 2.5 ms on average, and more than 3 ms in 30 % of all cases.
 const guessScope = `
 window: 500ms
 history: 200
@@ -26,14 +26,14 @@ outcomes:
   probe: {dmax: 2s, bins: 2000}
 `
 
-// A dMax that is too small is seen, and set right while everything runs (thesis,
-// 6.1.2). What is not concerned goes on as if nothing had happened.
+// The frames show that dMax is too small, and it is corrected while everything runs (thesis,
+// 6.1.2). Everything else continues undisturbed.
 func TestDMaxSetRight(t *testing.T) {
 	t.Parallel()
 	r := start(t, []string{"mm1k", "rate=100", "loops=0", "delay=2", "k=200"}, guessScope, session.Options{})
 
-	// The share of 400 instances has a standard deviation of 0.02; a busy machine
-	// makes it smaller.
+	// The share of 400 instances has a standard deviation of 0.02. A busy machine makes the share
+	// smaller.
 	if s := r.next(8).success(t, "worker_1"); s > 0.85 {
 		t.Errorf("with a dMax of 3 ms, %.3g of worker_1's instances succeed, want 0.7", s)
 	}
@@ -42,12 +42,12 @@ func TestDMaxSetRight(t *testing.T) {
 		t.Errorf("with a dMax of 1 s, %.3g of worker_1's instances succeed, want all", s)
 	}
 
-	all := r.reel()
+	all := r.allFrames()
 	changed := slices.IndexFunc(all, func(f *scope.Frame) bool {
 		return slices.Contains(f.Notices, "worker_1: 1000 bins of 1ms instead of 30 of 100µs: a new history begins")
 	})
 	if changed < 0 {
-		t.Fatal("no frame says that worker_1 has other bins")
+		t.Fatal("no frame reports that worker_1 has other bins")
 	}
 	histories(t, all, "worker_1", changed)
 	histories(t, all, "worker_2", 0)
@@ -60,7 +60,7 @@ func TestDMaxSetRight(t *testing.T) {
 }
 
 // success returns the share of a probe's instances that succeed.
-func (r reel) success(t *testing.T, name string) float64 {
+func (r frameList) success(t *testing.T, name string) float64 {
 	t.Helper()
 	s, ok := r.pooled(t, name).Success()
 	if !ok {
@@ -69,9 +69,9 @@ func (r reel) success(t *testing.T, name string) float64 {
 	return s
 }
 
-// histories checks that a probe's mean is that of all windows that had instances,
-// and begins anew with one frame.
-func histories(t *testing.T, frames reel, name string, anew int) {
+// histories checks that a probe's mean covers all windows that had instances, and that its
+// history begins anew with the given frame.
+func histories(t *testing.T, frames frameList, name string, anew int) {
 	t.Helper()
 	windows := 0
 	for i, f := range frames {
@@ -88,7 +88,7 @@ func histories(t *testing.T, frames reel, name string, anew int) {
 	}
 }
 
-// tripleScope observes two workers, in windows of one length or the other.
+// tripleScope observes two workers, with one of two window lengths.
 const tripleScope = `
 window: 1s
 outcomes:
@@ -97,7 +97,7 @@ outcomes:
   probe: {dmax: 1s, bins: 100}
 `
 
-// While the length of windows changes, no instance is lost and none counted twice.
+// While the length of windows changes, no instance is lost and none is counted twice.
 func TestWindowsChangeWithoutLoss(t *testing.T) {
 	t.Parallel()
 	r := start(t, []string{"ftf", "rate=0"}, tripleScope, session.Options{})
@@ -115,10 +115,10 @@ func TestWindowsChangeWithoutLoss(t *testing.T) {
 		t.Fatal("no request was sent")
 	}
 	for _, name := range []string{"worker_1", "worker_2", "probe"} {
-		r.await(t, "all "+name, func() bool { return r.reel().total(name).Instances() >= sent })
+		r.await(t, "all "+name, func() bool { return r.allFrames().total(name).Instances() >= sent })
 	}
 	r.stop()
-	all := r.reel()
+	all := r.allFrames()
 	for _, name := range []string{"worker_1", "worker_2", "probe"} {
 		n := all.total(name)
 		if n.Instances() != sent || n.Starts != sent || n.Ends != sent || n.Loss.Total() != 0 {
@@ -130,7 +130,7 @@ func TestWindowsChangeWithoutLoss(t *testing.T) {
 
 var sentCount = regexp.MustCompile(`\bsent => (\d+)`)
 
-// sent returns how many requests the VM says that it has sent.
+// sent returns the number of requests that the VM reports as sent.
 func (r *rig) sent() uint64 {
 	r.t.Helper()
 	info, err := r.vm.Call(r.t.Context(), "workers", "info", "[]")
@@ -149,7 +149,7 @@ func (r *rig) sent() uint64 {
 }
 
 // total returns the sum of a probe's counts.
-func (r reel) total(name string) outcome.Counts {
+func (r frameList) total(name string) outcome.Counts {
 	var sum outcome.Counts
 	for _, f := range r {
 		sum = sum.Add(probe(f, name).Counts)
@@ -157,9 +157,9 @@ func (r reel) total(name string) outcome.Counts {
 	return sum
 }
 
-// follow checks that windows follow each other without gaps, and have these lengths
-// one after the other.
-func follow(t *testing.T, frames reel, lengths ...time.Duration) {
+// follow checks that windows follow each other without gaps, and have these lengths in this
+// order.
+func follow(t *testing.T, frames frameList, lengths ...time.Duration) {
 	t.Helper()
 	var seen []time.Duration
 	for i, f := range frames {

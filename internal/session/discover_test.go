@@ -27,19 +27,19 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// emptyScope observes nothing but what is discovered.
+// emptyScope observes only discovered outcomes.
 const emptyScope = "window: 200ms\noutcomes: {}\n"
 
-// discovering starts a system, and observes it with nothing but discovery.
+// discovering starts a system, and observes it with discovery only.
 func discovering(t *testing.T, system ...string) *rig {
 	t.Helper()
 	return start(t, system, emptyScope, session.Options{Discover: true})
 }
 
-// spans returns the names of the spans of which there are outcomes.
+// spans returns the names of the spans that have outcomes.
 func (r *rig) spans() []string { return slices.Sorted(slices.Values(r.Config().Spans())) }
 
-// load has the VM start and end n spans of each name.
+// load makes the VM start and end n spans of each name.
 func (r *rig) load(n int, names ...string) {
 	r.t.Helper()
 	for _, name := range names {
@@ -57,8 +57,8 @@ func (r *rig) scaleOf(name string) config.Scale {
 	return c.Outcomes[i].Scale
 }
 
-// sum returns the sum of the counts of an outcome, which need not be in all frames.
-func (r reel) sum(name string) outcome.Counts {
+// sum returns the sum of the counts of an outcome, which may be absent from some frames.
+func (r frameList) sum(name string) outcome.Counts {
 	var sum outcome.Counts
 	for _, f := range r {
 		for i := range f.Probes {
@@ -70,16 +70,24 @@ func (r reel) sum(name string) outcome.Counts {
 	return sum
 }
 
-// What a system does is discovered, becomes outcomes whose scales fit, and can be saved
-// and loaded.
+// The spans of a system are discovered and become outcomes. Their scales fit, and the
+// configuration can be saved and loaded.
 func TestDiscovery(t *testing.T) {
-	t.Parallel()
-	r := discovering(t, "ftf")
+	for _, carrier := range []erlang.Carrier{erlang.Ring, erlang.Probes} {
+		t.Run(string(carrier), func(t *testing.T) {
+			t.Parallel()
+			testDiscovery(t, carrier)
+		})
+	}
+}
+
+func testDiscovery(t *testing.T, carrier erlang.Carrier) {
+	r := startVM(t, erlang.Options{Carrier: carrier, Main: []string{"ftf"}}, emptyScope, session.Options{Discover: true})
 	r.await(t, "three outcomes", func() bool { return len(r.spans()) == 3 })
 	if diff := cmp.Diff([]string{"probe", "worker_1", "worker_2"}, r.spans()); diff != "" {
 		t.Errorf("discovered, -want +got:\n%s", diff)
 	}
-	r.await(t, "a scale that fits each", func() bool {
+	r.await(t, "a fitted scale for each outcome", func() bool {
 		for _, name := range r.spans() {
 			if s := r.scaleOf(name); s == autorange.Start(time.Millisecond) {
 				return false
@@ -95,8 +103,8 @@ func TestDiscovery(t *testing.T) {
 				t.Errorf("frame %d: %+v", f.Number, p.Counts)
 			}
 		}
-		if f.Cost.Events == 0 {
-			t.Errorf("frame %d: no events", f.Number)
+		if probed := f.Cost.Events > 0; probed != (carrier == erlang.Probes) {
+			t.Errorf("frame %d: %d events at probes", f.Number, f.Cost.Events)
 		}
 	}
 
@@ -114,7 +122,7 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// From when a name has an outcome, every instance is counted, and once.
+// Once a name has an outcome, every instance is counted exactly once.
 func TestDiscoveredExactly(t *testing.T) {
 	t.Parallel()
 	const n = 5000
@@ -122,24 +130,24 @@ func TestDiscoveredExactly(t *testing.T) {
 	names := []string{"a", "größe", strings.Repeat("x", 255)}
 	r.load(1, names...)
 	r.await(t, "frames with the outcomes", func() bool {
-		frames := r.reel()
+		frames := r.allFrames()
 		return len(frames) > 0 && len(frames[len(frames)-1].Probes) == len(names)
 	})
 	r.load(n, names...)
 	for _, o := range r.Config().Outcomes {
-		r.await(t, o.Name, func() bool { return r.reel().sum(o.Name).Ends >= n })
+		r.await(t, o.Name, func() bool { return r.allFrames().sum(o.Name).Ends >= n })
 	}
 	r.stop()
 	for _, o := range r.Config().Outcomes {
-		p := r.reel().sum(o.Name)
+		p := r.allFrames().sum(o.Name)
 		if p.Starts != n || p.Ends != n || p.Instances()+p.Loss.Cut != n || p.Loss.Total() != p.Loss.Cut {
 			t.Errorf("%s: %+v", o.Name, p)
 		}
 	}
 }
 
-// What somebody applies and what is discovered at the same time are both there. What
-// somebody removes stays away, and a scale that somebody has set stays as it is.
+// Applied changes and simultaneous discoveries are both kept. Outcomes that the user removes stay
+// away, and scales that the user sets stay unchanged.
 func TestDiscoveryBesideApply(t *testing.T) {
 	t.Parallel()
 	r := discovering(t)
@@ -148,7 +156,7 @@ func TestDiscoveryBesideApply(t *testing.T) {
 
 	mine := r.Config()
 	r.load(100, "c")
-	r.await(t, "a notice of the third", func() bool { return r.noticed(`discovered: "c"`) })
+	r.await(t, "a notice of the third outcome", func() bool { return r.noticed(`discovered: "c"`) })
 	mine.Outcomes = slices.DeleteFunc(slices.Clone(mine.Outcomes), func(o config.Outcome) bool { return o.Name == "a" })
 	mine.Outcomes[0].Scale = config.Scale{Bins: 777}
 	mine.HoldOff = time.Minute
@@ -159,57 +167,57 @@ func TestDiscoveryBesideApply(t *testing.T) {
 		t.Errorf("after it was applied, -want +got:\n%s", diff)
 	}
 
-	for range 5 { // so that there is something to fit, and to discover
+	for range 5 { // so that there is something to fit and to discover
 		r.load(1000, "a", "b", "c")
 		r.next(2)
 	}
 	r.load(100, "d")
-	r.await(t, "a notice of the fourth", func() bool { return r.noticed(`discovered: "d"`) })
+	r.await(t, "a notice of the fourth outcome", func() bool { return r.noticed(`discovered: "d"`) })
 	r.await(t, "a scale that fits", func() bool { return r.scaleOf("c") != autorange.Start(time.Millisecond) })
 	if diff := cmp.Diff([]string{"b", "c", "d"}, r.spans()); diff != "" {
 		t.Errorf("in the end, -want +got:\n%s", diff)
 	}
 	if c := r.Config(); r.scaleOf("b") != (config.Scale{Bins: 777}) || c.HoldOff != time.Minute {
-		t.Errorf("what was applied is not in force:\n%s", c.Format())
+		t.Errorf("the applied configuration is not in force:\n%s", c.Format())
 	}
 }
 
-// noticed tells whether the source has said something.
-func (f *film) noticed(text string) bool {
+// noticed reports whether the source gave a notice.
+func (f *observerLog) noticed(text string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.ContainsFunc(f.notices, func(n string) bool { return strings.Contains(n, text) })
 }
 
-// Rare spans that are longer than the first scale get one that they fit in.
+// Rare spans that are longer than the first scale get a scale into which they fit.
 func TestDiscoveryOfLongSpans(t *testing.T) {
 	t.Parallel()
 	r := discovering(t)
 	vmtest.Eval(t, r.vm, `spawn(fun Loop() -> beamscope:with_span(<<"s3">>, fun() -> timer:sleep(3000) end), Loop() end), ok`)
-	r.await(t, "a success", func() bool { return r.reel().sum("s3").Successes > 0 })
+	r.await(t, "a success", func() bool { return r.allFrames().sum("s3").Successes > 0 })
 	if s := r.scaleOf("s3"); s.DMax < 3*time.Second {
 		t.Errorf("scale %+v", s)
 	}
 }
 
-// A VM without spans shows what it does at once, and more of it while there are none.
+// A VM without spans shows outcomes of the VM at once, and more of them while there are no spans.
 // Their scales are fitted.
-func TestLookAtVM(t *testing.T) {
+func TestVMWithoutSpans(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, "window: 200ms\noutcomes: {gc: {vm: gc}}\n", session.Options{Discover: true, Look: []string{"run", "message"}})
 	vmtest.Eval(t, r.vm, `spawn(fun Loop() -> erlang:garbage_collect(), self() ! x, receive x -> ok end, timer:sleep(1), Loop() end), ok`)
 	for _, name := range []string{"gc", "run", "message"} {
-		r.await(t, name, func() bool { return r.reel().sum(name).Successes > 0 })
+		r.await(t, name, func() bool { return r.allFrames().sum(name).Successes > 0 })
 	}
 	scale, _ := config.BuiltinScale("gc")
 	r.await(t, "a scale that fits", func() bool { return r.scaleOf("gc") != scale })
 	if r.noticed("has been seen") {
-		t.Error("an outcome that nobody asked for is missed")
+		t.Error("a notice reports an outcome as missing that was not requested")
 	}
 }
 
-// Where there are spans, the outcomes of the VM that cost more stay away.
-func TestNoLookBesideSpans(t *testing.T) {
+// If there are spans, the more expensive outcomes of the VM are not added.
+func TestNoOutcomesOfVMBesideSpans(t *testing.T) {
 	t.Parallel()
 	r := start(t, []string{"ftf"}, "window: 200ms\noutcomes: {gc: {vm: gc}}\n", session.Options{Discover: true, Look: []string{"run"}})
 	r.await(t, "three outcomes of spans", func() bool { return len(r.spans()) == 3 })
@@ -226,16 +234,16 @@ func TestNoLookBesideSpans(t *testing.T) {
 	}
 }
 
-// Above the limit of its price, the outcome that costs most is given up, and said to be;
-// where none is left, the run ends.
+// Above the price limit, the most expensive outcome is given up, with a notice. If none is left,
+// the run ends.
 func TestPriceIsBounded(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil, "window: 200ms\noutcomes: {gc: {vm: gc}, message: {vm: message}}\n", session.Options{Limit: price.Limit{Rate: 100}})
-	r.dear = true
+	r.tooExpensive = true
 	vmtest.Eval(t, r.vm, `spawn(fun Loop() -> erlang:garbage_collect(), [self() ! x || _ <- lists:seq(1, 10)], [receive x -> ok end || _ <- lists:seq(1, 10)], timer:sleep(1), Loop() end), ok`)
-	r.await(t, "that messages are given up", func() bool { return r.noticed("message is not observed any more: ") })
-	r.await(t, "frames without them", func() bool {
-		frames := r.reel()
+	r.await(t, "a notice that messages are given up", func() bool { return r.noticed("message is not observed any more: ") })
+	r.await(t, "frames without messages", func() bool {
+		frames := r.allFrames()
 		return len(frames) > 0 && len(frames[len(frames)-1].Probes) == 1
 	})
 	if err := <-r.over; !errors.Is(err, session.ErrPrice) {
@@ -243,43 +251,42 @@ func TestPriceIsBounded(t *testing.T) {
 	}
 }
 
-// Spans that were discovered have been seen, although none has ended since.
+// Discovered spans have been seen, even if none has ended since.
 func TestDiscoveredOnce(t *testing.T) {
 	t.Parallel()
 	r := discovering(t)
 	r.load(1, "s30", "other")
 	r.await(t, "two outcomes", func() bool { return len(r.spans()) == 2 })
-	r.next(10) // twice as many as it takes to miss a name
+	r.next(10) // twice the number of windows after which a name is reported as missing
 	if r.noticed("has been seen") {
-		t.Error("a span that was discovered is missed")
+		t.Error("a discovered span is reported as missing")
 	}
 }
 
-// Not more outcomes than there is room for are made. It is said which spans have none.
+// The number of discovered outcomes is limited. A notice names some of the spans without an
+// outcome, and the status has all of them.
 func TestDiscoveryOfTooMany(t *testing.T) {
 	t.Parallel()
 	r := discovering(t)
 	vmtest.Eval(t, r.vm, `[beamscope:start_span(<<"name_", (integer_to_binary(I))/binary>>) || I <- lists:seq(1, 250)], ok`)
 	r.await(t, "the outcomes", func() bool { return len(r.spans()) == session.MaxFound })
-	r.await(t, "a notice that names each of the others", func() bool {
-		for i := range 250 {
-			name := fmt.Sprintf("name_%d", i+1)
-			if !slices.Contains(r.spans(), name) && !r.noticed(fmt.Sprintf("%q", name)) {
-				return false
-			}
+	r.await(t, "all others", func() bool { return len(r.Status().Beyond) == 50 })
+	all := append(r.spans(), r.Status().Beyond...)
+	for i := range 250 {
+		if name := fmt.Sprintf("name_%d", i+1); !slices.Contains(all, name) {
+			t.Errorf("%s is neither observed nor beyond", name)
 		}
-		return r.noticed("there is room for 200 names of spans of VMs of user 0, and 4 with one label; not observed: ")
-	})
-	if beyond := r.Status().Beyond; len(beyond) != 50 || slices.Contains(r.spans(), beyond[0]) {
-		t.Errorf("beyond: %q", beyond)
 	}
+	r.await(t, "a notice", func() bool {
+		return r.noticed("beamscope observes at most 200 names of spans of VMs of user 0, and 4 with one label; ")
+	})
 	r.await(t, "their probes", func() bool {
-		frames := r.reel()
+		frames := r.allFrames()
 		return len(frames) > 0 && len(frames[len(frames)-1].Probes) == session.MaxFound
 	})
 }
 
-// A VM that starts later, of the same executable, is discovered as well.
+// Spans of a VM that starts later with the same executable are discovered as well.
 func TestDiscoveryInLaterVM(t *testing.T) {
 	t.Parallel()
 	vmtest.NeedEBPF(t)
@@ -291,15 +298,20 @@ func TestDiscoveryInLaterVM(t *testing.T) {
 	}
 	r := observeTarget(t, first, fmt.Sprintf("{exe: %q}", vms[0].Exe.Name), emptyScope, session.Options{Discover: true})
 	r.next(1)
-	second := vmtest.StartOn(t, otp, erlang.Options{}) // which starts a span called first
+	second, err := erlang.StartVM(t.Context(), otp, erlang.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = second.Stop() })
+	vmtest.Call(t, second, "span_load", "run", `[#{procs => 1, spans => 1, name => <<"first">>}]`)
 	r.await(t, "its outcome", func() bool { return slices.Contains(r.spans(), "first") })
 	r.await(t, "its status", func() bool {
 		return slices.ContainsFunc(r.Status().VMs, func(v outcome.VMStatus) bool { return v.VM.PID == second.PID() && len(v.Probes) > 0 })
 	})
 }
 
-// A recording that begins without outcomes, and gets them, gives the very frames that
-// were seen. What prints frames has no trouble with those that have no probes.
+// A recording that begins without outcomes and gets some later replays to the same frames. Output
+// code also handles frames without probes.
 func TestReplayOfDiscovery(t *testing.T) {
 	t.Parallel()
 	var file bytes.Buffer
@@ -307,7 +319,7 @@ func TestReplayOfDiscovery(t *testing.T) {
 	r.await(t, "a scale that fits", func() bool { return r.noticed("worker_2: fitted to") })
 	r.next(3)
 	r.stop()
-	live := r.reel()
+	live := r.allFrames()
 	if len(live[0].Probes) != 0 {
 		t.Errorf("the first frame has probes: %+v", live[0].Probes)
 	}
@@ -317,8 +329,8 @@ func TestReplayOfDiscovery(t *testing.T) {
 	}
 }
 
-// Short delays get narrow bins, in so few changes as the scales in between allow, and
-// then nothing changes any more.
+// Short delays get narrow bins, in as few changes as the scales in between allow. After that
+// nothing changes any more.
 func TestAutoRange(t *testing.T) {
 	t.Parallel()
 	r := discovering(t)
@@ -327,16 +339,16 @@ func TestAutoRange(t *testing.T) {
 		if !r.noticed("short: fitted to") {
 			return false
 		}
-		// It is by an exponent or by dMax, as it comes.
+		// Fitting may set the exponent or dMax.
 		grid, err := r.scaleOf("short").Grid(r.Config().Base)
 		return err == nil && grid.Width() < time.Millisecond
 	})
-	r.await(t, "frames in which it stays the same", func() bool {
+	r.await(t, "frames with an unchanged scale", func() bool {
 		const frames = 20
-		all := r.reel()
+		all := r.allFrames()
 		last := all[max(0, len(all)-frames):]
 		return len(last) == frames && !slices.ContainsFunc(last, func(f *scope.Frame) bool {
-			// Nothing else is observed.
+			// No other outcome is observed.
 			return len(f.Probes) != 1 || f.Probes[0].Spec != last.last("short").Spec
 		})
 	})
@@ -346,14 +358,14 @@ func TestAutoRange(t *testing.T) {
 	}
 }
 
-// repeatedly has the VM start and end spans of a name again and again, until stop is
-// called.
+// repeatedly makes the VM start and end spans of a name, 50 in each millisecond, until stop is called.
+// A ring is read fast enough for that; spans without a pause may be too many.
 func (r *rig) repeatedly(name string) (stop func()) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
 		for ctx.Err() == nil {
-			_, err := r.vm.Call(r.t.Context(), "span_load", "run", fmt.Sprintf("[#{procs => 1, spans => 500, name => <<%q>>}]", name))
+			_, err := r.vm.Call(r.t.Context(), "span_load", "paced", fmt.Sprintf("[#{procs => 1, spans => 50, name => <<%q>>}, 20]", name))
 			if err != nil {
 				r.t.Error(err)
 				return
@@ -368,8 +380,8 @@ func (r *rig) repeatedly(name string) (stop func()) {
 	return stop
 }
 
-// count returns how often the source has said something.
-func (f *film) count(text string) int {
+// count returns how often a notice with this text was given.
+func (f *observerLog) count(text string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := 0
@@ -381,8 +393,8 @@ func (f *film) count(text string) int {
 	return n
 }
 
-// The status has VMs, what is attached to and what for, and wrappers, who can be told
-// to stop and to go on. It can be asked for whatever the run does.
+// The status contains VMs, their attached probes with purposes, and wrappers. Wrappers can be
+// stopped and started. The status is available whatever the run is doing.
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	address := freeAddress(t)
@@ -410,15 +422,15 @@ func TestStatus(t *testing.T) {
 	}
 	r.StopWrappers()
 	if r.Status().Wrappers.Started {
-		t.Error("wrappers are told to send after StopWrappers")
+		t.Error("wrappers have the order to send after StopWrappers")
 	}
 	r.StartWrappers()
 	if !r.Status().Wrappers.Started {
-		t.Error("wrappers are not told to send after StartWrappers")
+		t.Error("wrappers do not have the order to send after StartWrappers")
 	}
 }
 
-// Without discovery, there has to be something to observe.
+// Without discovery, a session must have something to observe.
 func TestNothingToObserve(t *testing.T) {
 	c := parse(t, emptyScope)
 	c.Dir = t.TempDir()

@@ -18,45 +18,45 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// MaxFound is how many outcomes a session adds by itself of the spans of each user's VMs, and
-// MaxFoundOfAll of all of them. Of these 200 are of the first users who have so many.
+// MaxFound is the largest number of outcomes that a session adds by itself for the spans of one
+// user's VMs, and MaxFoundOfAll the largest number for all users together.
 const (
 	MaxFound      = 200
 	MaxFoundOfAll = 480
 )
 
-// foundOnLabel is how many outcomes a session adds by itself of each user with names on the
-// same [bpf.Label]: so nobody takes all of the room there for names of others.
+// foundOnLabel is the largest number of outcomes that a session adds by itself for each user with
+// names on the same [bpf.Label]. The limit prevents one user from taking all the room of a label.
 const foundOnLabel = bpf.NamesPerLabel / 2
 
-// A finder makes outcomes of what a session discovers, and fits their scales. It is
-// told of names and frames by the goroutine of the run, and changes the configuration
-// from one of its own, so that the run waits for nothing.
+// A finder makes outcomes from the discoveries of a session, and fits their scales. The goroutine
+// of the run passes it names and frames. The finder changes the configuration from a goroutine of
+// its own, so that the run does not wait.
 type finder struct {
 	session *Session
-	wake    chan struct{} // has room for one: there is something to do
+	wake    chan struct{} // signals work to do; has a buffer of one
 
-	spans atomic.Bool // names of spans were discovered
+	spans atomic.Bool // names of spans have been discovered
 
 	mu      sync.Mutex
-	names   []outcome.Discovery // that are to become outcomes
+	names   []outcome.Discovery // names that will become outcomes
 	notices []outcome.Notice
 
-	// These are under the lock of the session.
-	found     map[origin]*found // that were made outcomes
-	dismissed map[origin]bool   // that are no outcomes because somebody removed them
-	beyond    []string          // names of spans that are no outcomes because there were MaxFound
+	// The lock of the session guards these.
+	found     map[origin]*found // outcomes that were added
+	dismissed map[origin]bool   // not added because the user removed them
+	beyond    []string          // names of spans without outcomes for lack of room
 }
 
-// newFinder returns a finder. Outcomes of the configuration that are built into the VM,
-// and have no scale of their own, are fitted as those that are found.
+// newFinder returns a finder. It also fits outcomes of the configuration that are built into the
+// VM and have no scale of their own.
 func newFinder(s *Session, c config.Config) *finder {
 	f := &finder{session: s, wake: make(chan struct{}, 1), found: make(map[origin]*found), dismissed: make(map[origin]bool)}
 	f.applied(config.Config{}, c)
 	return f
 }
 
-// A findingSource is a source whose discoveries a finder is told of.
+// A findingSource is a source that passes its discoveries to a finder.
 type findingSource struct {
 	*outcome.Joint
 	finder *finder
@@ -68,7 +68,7 @@ func (s *findingSource) Watch(ctx context.Context) []outcome.Notice {
 	return append(notices, s.finder.add(s.Discovered())...)
 }
 
-// add notes names that are to become outcomes, and returns what there is to say.
+// add queues names that will become outcomes, and returns the notices so far.
 func (f *finder) add(names []outcome.Discovery) []outcome.Notice {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -82,7 +82,7 @@ func (f *finder) add(names []outcome.Discovery) []outcome.Notice {
 	return notices
 }
 
-// awake has the finder look for something to do.
+// awake wakes the finder.
 func (f *finder) awake() {
 	select {
 	case f.wake <- struct{}{}:
@@ -96,7 +96,7 @@ func (f *finder) say(format string, args ...any) {
 	f.notices = append(f.notices, outcome.Notice{Time: monotonic.Now(), Text: fmt.Sprintf(format, args...)})
 }
 
-// begin begins to make outcomes, until end is called.
+// begin starts to make outcomes, until end is called.
 func (f *finder) begin(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -117,7 +117,7 @@ func (f *finder) begin(ctx context.Context) (end func()) {
 	}
 }
 
-// work applies what there is to change, and reports whether there may be more.
+// work applies the pending changes, and reports whether there may be more.
 func (f *finder) work(ctx context.Context) (more bool) {
 	var e *edit
 	err := f.session.change(ctx, func(now config.Config) (config.Config, func(), error) {
@@ -132,7 +132,7 @@ func (f *finder) work(ctx context.Context) (more bool) {
 		return true
 	case errors.Is(err, errUnchanged), errors.Is(err, outcome.ErrEnded), ctx.Err() != nil:
 		return false
-	case errors.Is(err, outcome.ErrLate): // another time
+	case errors.Is(err, outcome.ErrLate): // try again later
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.names = append(f.names, e.names...)
@@ -144,14 +144,14 @@ func (f *finder) work(ctx context.Context) (more bool) {
 	return true
 }
 
-// An edit is what a finder does to a configuration.
+// An edit is a change that a finder makes to a configuration.
 type edit struct {
 	config config.Config
-	names  []outcome.Discovery // of spans that become outcomes
+	names  []outcome.Discovery // names of spans that become outcomes
 	fitted []*fit
 }
 
-// edit adds outcomes for the names that wait, and fits scales.
+// edit adds outcomes for the queued names, and fits scales.
 func (f *finder) edit(now config.Config) *edit {
 	e := &edit{config: now}
 	f.mu.Lock()
@@ -186,7 +186,7 @@ func (f *finder) edit(now config.Config) *edit {
 	return e
 }
 
-// settle notes what an edit has done.
+// settle records that an edit is in force.
 func (f *finder) settle(e *edit) {
 	if len(e.names) > 0 {
 		f.say("discovered: %s", listed(namesOf(e.names)))
@@ -196,11 +196,11 @@ func (f *finder) settle(e *edit) {
 	}
 	for _, fit := range e.fitted {
 		fit.settle()
-		f.say("%v", fit)
+		f.say("%v%s", fit, fit.outdated())
 	}
 }
 
-// giveUp notes what could not be done: it is not tried again.
+// giveUp records that an edit failed, so that it is not tried again.
 func (f *finder) giveUp(e *edit, err error) {
 	if len(e.names) > 0 {
 		f.say("%s cannot be observed: %v", listed(namesOf(e.names)), err)
@@ -211,27 +211,22 @@ func (f *finder) giveUp(e *edit, err error) {
 	}
 }
 
-// listed lists the first of some names, for people.
+// listed lists the first few names for a notice, with long ones shortened.
 func listed(names []string) string {
 	const most = 10
-	text := enumerated(names[:min(len(names), most)])
+	var quoted []string
+	for _, name := range names[:min(len(names), most)] {
+		quoted = append(quoted, fmt.Sprintf("%q", figures.ShortName(name)))
+	}
+	text := strings.Join(quoted, ", ")
 	if len(names) > most {
 		text += fmt.Sprintf(" and %d more", len(names)-most)
 	}
 	return text
 }
 
-// enumerated lists all of some names, for people: of a long one its beginning and its end.
-func enumerated(names []string) string {
-	quoted := make([]string, len(names))
-	for i, name := range names {
-		quoted[i] = fmt.Sprintf("%q", figures.ShortName(name))
-	}
-	return strings.Join(quoted, ", ")
-}
-
-// rebase returns c, which somebody made of base, with what was discovered and fitted
-// since base was in force.
+// rebase returns c, which was derived from base, with what was discovered and fitted since base
+// was in force.
 func (f *finder) rebase(base, c, now config.Config) config.Config {
 	c.Outcomes = slices.Clone(c.Outcomes)
 	for _, o := range now.Outcomes {
@@ -250,8 +245,8 @@ func (f *finder) rebase(base, c, now config.Config) config.Config {
 	return c
 }
 
-// withFound returns the configuration with an outcome that was discovered, unless it
-// has one of this origin. It may have another one of this name.
+// withFound returns the configuration with a discovered outcome, unless it has an outcome with
+// this origin. It may have another outcome with the same name.
 func withFound(c config.Config, o config.Outcome) config.Config {
 	with, err := originOf(o).with(c, o.Scale)
 	if err != nil {
@@ -264,8 +259,8 @@ func withFound(c config.Config, o config.Outcome) config.Config {
 	return with
 }
 
-// applied notes what somebody has removed, and of which outcomes the scale is not that
-// of before: these are left alone.
+// applied records which outcomes a change removed, and whose scales it changed. The finder leaves
+// these alone.
 func (f *finder) applied(before, after config.Config) {
 	for _, at := range origins(before) {
 		f.dismissed[at] = true
@@ -284,22 +279,22 @@ func (f *finder) applied(before, after config.Config) {
 			found.fixed = true
 		}
 	}
-	for _, o := range after.Outcomes { // somebody has added it, and left its scale to us
+	for _, o := range after.Outcomes { // the user added it without choosing a scale
 		if at := originOf(o); at.builtin != "" && f.found[at] == nil && outcomeAt(before, at) == nil && unscaled(o) {
 			f.found[at] = &found{}
 		}
 	}
 }
 
-// unscaled tells whether an outcome that is built into the VM has the scale that it has
-// where none is given, and nothing is required of it.
+// unscaled reports whether an outcome that is built into the VM has the default scale and no
+// requirement.
 func unscaled(o config.Outcome) bool {
 	scale, ok := config.BuiltinScale(o.VM.Builtin)
 	scale.Fitted = o.Scale.Fitted
 	return ok && o.Scale == scale && o.QTA == nil
 }
 
-// sameGrid tells whether an outcome has the same grid in two configurations.
+// sameGrid reports whether an outcome has the same grid in two configurations.
 func sameGrid(a config.Outcome, inA config.Config, b config.Outcome, inB config.Config) bool {
 	g, errA := a.Scale.Grid(inA.Base)
 	h, errB := b.Scale.Grid(inB.Base)

@@ -25,40 +25,40 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long to wait for what is certain to happen.
+// patience is how long to wait for an event that is certain to come.
 const patience = 90 * time.Second
 
-// A film keeps what an observer is told, and lets a test wait for it.
-type film struct {
+// An observerLog records what an observer gets, and lets a test wait for it.
+type observerLog struct {
 	mu      sync.Mutex
 	frames  []*scope.Frame
-	notices []string      // by the source, and about snapshots
-	changed chan struct{} // closed when there is more
+	notices []string      // from the source, and about snapshots
+	changed chan struct{} // closed when something is added
 }
 
-func newFilm() *film { return &film{changed: make(chan struct{})} }
+func newObserverLog() *observerLog { return &observerLog{changed: make(chan struct{})} }
 
 // Configured implements [scope.Observer].
-func (*film) Configured(*scope.System, outcome.Plan) error { return nil }
+func (*observerLog) Configured(*scope.System, outcome.Plan) error { return nil }
 
 // Framed implements [scope.Observer].
-func (f *film) Framed(_ *outcome.Batch, frame *scope.Frame) error {
+func (f *observerLog) Framed(_ *outcome.Batch, frame *scope.Frame) error {
 	c := frame.Clone()
 	f.add(func() { f.frames = append(f.frames, c) })
 	return nil
 }
 
 // Noticed implements [scope.Observer].
-func (f *film) Noticed(n outcome.Notice) error {
+func (f *observerLog) Noticed(n outcome.Notice) error {
 	f.notify(n)
 	return nil
 }
 
-func (f *film) notify(n outcome.Notice) {
+func (f *observerLog) notify(n outcome.Notice) {
 	f.add(func() { f.notices = append(f.notices, n.Text) })
 }
 
-func (f *film) add(what func()) {
+func (f *observerLog) add(what func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	what()
@@ -66,15 +66,15 @@ func (f *film) add(what func()) {
 	f.changed = make(chan struct{})
 }
 
-// reel returns the frames so far.
-func (f *film) reel() reel {
+// allFrames returns the frames so far.
+func (f *observerLog) allFrames() frameList {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.frames)
 }
 
-// snapshots returns how many were written.
-func (f *film) snapshots() int {
+// snapshots returns the number of written snapshots.
+func (f *observerLog) snapshots() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := 0
@@ -86,8 +86,8 @@ func (f *film) snapshots() int {
 	return n
 }
 
-// await waits until something is so.
-func (f *film) await(t *testing.T, what string, so func() bool) {
+// await waits until so returns true.
+func (f *observerLog) await(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	timeout := time.After(patience)
 	for {
@@ -105,10 +105,10 @@ func (f *film) await(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// String returns the last frames, for messages.
-func (f *film) String() string {
+// String returns the last frames for messages.
+func (f *observerLog) String() string {
 	var b strings.Builder
-	all := f.reel()
+	all := f.allFrames()
 	for _, frame := range all[max(0, len(all)-10):] {
 		fmt.Fprintf(&b, "%d: fired %v, %q\n", frame.Number, frame.Fired, frame.Notices)
 		for i := range frame.Probes {
@@ -121,25 +121,31 @@ func (f *film) String() string {
 	return b.String() + strings.Join(f.notices, "\n")
 }
 
-// A rig is an oscilloscope on a VM of its own.
+// A rig is an oscilloscope that observes its own VM.
 type rig struct {
 	*session.Session
-	*film
+	*observerLog
 	t      *testing.T
 	vm     *erlang.VM
 	config config.Config
-	stop   func() // ends the run and closes the session; called by the cleanup, too
+	stop   func() // ends the run and closes the session; the cleanup calls it too
 
-	dear bool       // the run may end because it costs too much
-	over chan error // gets how it ended
+	tooExpensive bool       // the run may end with ErrPrice
+	over         chan error // receives the error of the run
 }
 
-// start starts a system in a VM, and observes it as a scope file says that has no
-// target. The snapshots go to a folder of the test's.
+// start starts a system in a VM, and observes it with a scope file without a target. Snapshots go
+// to a temporary folder.
 func start(t *testing.T, system []string, scopeFile string, opts session.Options) *rig {
 	t.Helper()
+	return startVM(t, erlang.Options{Main: system}, scopeFile, opts)
+}
+
+// startVM is start for a VM with these options.
+func startVM(t *testing.T, options erlang.Options, scopeFile string, opts session.Options) *rig {
+	t.Helper()
 	vmtest.NeedEBPF(t)
-	vm := vmtest.Start(t, erlang.Options{Main: system})
+	vm := vmtest.Start(t, options)
 	vmtest.Favour(t, vm)
 	return observe(t, vm, scopeFile, opts)
 }
@@ -149,13 +155,13 @@ func observe(t *testing.T, vm *erlang.VM, scopeFile string, opts session.Options
 	return observeTarget(t, vm, fmt.Sprintf("{pid: %d}", vm.PID()), scopeFile, opts)
 }
 
-// observeTarget observes what the target of a scope file means, which the VM is part of.
+// observeTarget observes the given target, which includes the VM.
 func observeTarget(t *testing.T, vm *erlang.VM, target, scopeFile string, opts session.Options) *rig {
 	t.Helper()
-	r := &rig{film: newFilm(), t: t, vm: vm, over: make(chan error, 1)}
+	r := &rig{observerLog: newObserverLog(), t: t, vm: vm, over: make(chan error, 1)}
 	r.config = parse(t, fmt.Sprintf("target: %s\n%s", target, scopeFile))
 	r.config.Dir = t.TempDir()
-	opts.Observers = append(opts.Observers, r.film)
+	opts.Observers = append(opts.Observers, r.observerLog)
 	opts.Notify = r.notify
 	var err error
 	if r.Session, err = session.Open(t.Context(), r.config, opts); err != nil {
@@ -171,7 +177,7 @@ func observeTarget(t *testing.T, vm *erlang.VM, target, scopeFile string, opts s
 	r.stop = sync.OnceFunc(func() {
 		cancel()
 		err := <-ended
-		if r.dear && errors.Is(err, session.ErrPrice) {
+		if r.tooExpensive && errors.Is(err, session.ErrPrice) {
 			err = nil
 		}
 		if err := errors.Join(err, r.Close()); err != nil {
@@ -191,7 +197,7 @@ func parse(t *testing.T, scopeFile string) config.Config {
 	return c
 }
 
-// folder returns where the snapshots are.
+// folder returns the folder of the snapshots.
 func (r *rig) folder() string { return filepath.Join(r.config.Dir, r.config.Snapshots.Dir) }
 
 func (r *rig) set(key, value string) {
@@ -201,7 +207,7 @@ func (r *rig) set(key, value string) {
 	}
 }
 
-// apply goes on with another scope file that has no target.
+// apply applies another scope file without a target.
 func (r *rig) apply(scopeFile string) {
 	r.t.Helper()
 	c := parse(r.t, scopeFile)
@@ -211,15 +217,15 @@ func (r *rig) apply(scopeFile string) {
 	}
 }
 
-// next waits for n frames of windows that have yet to begin, and returns them: what
-// was set or applied before holds in all of them.
-func (r *rig) next(n int) reel {
+// next waits for n frames of windows that have not begun yet, and returns them. Everything that
+// was set or applied before is in force in all of them.
+func (r *rig) next(n int) frameList {
 	r.t.Helper()
-	const lead = 100 * time.Millisecond // what is applied needs some of it
+	const lead = 100 * time.Millisecond // applying takes some of it
 	from := monotonic.Now() + int64(lead)
-	var frames reel
+	var frames frameList
 	r.await(r.t, fmt.Sprintf("%d frames", n), func() bool {
-		frames = r.reel().since(from)
+		frames = r.allFrames().since(from)
 		return len(frames) >= n
 	})
 	return frames[:n]
@@ -230,17 +236,17 @@ func (r *rig) fires(trigger string) *scope.Frame {
 	r.t.Helper()
 	var at *scope.Frame
 	r.await(r.t, trigger, func() bool {
-		at = r.reel().firing(trigger)
+		at = r.allFrames().firing(trigger)
 		return at != nil
 	})
 	return at
 }
 
-// A reel is a sequence of frames.
-type reel []*scope.Frame
+// A frameList is a sequence of frames.
+type frameList []*scope.Frame
 
 // firing returns the first frame in which a trigger fired, or nil.
-func (r reel) firing(trigger string) *scope.Frame {
+func (r frameList) firing(trigger string) *scope.Frame {
 	for _, f := range r {
 		if slices.ContainsFunc(f.Fired, func(x scope.Firing) bool { return x.Trigger == trigger }) {
 			return f
@@ -249,13 +255,13 @@ func (r reel) firing(trigger string) *scope.Frame {
 	return nil
 }
 
-// noticed tells whether a frame has a notice.
-func (r reel) noticed(text string) bool {
+// noticed reports whether a frame has a notice.
+func (r frameList) noticed(text string) bool {
 	return slices.ContainsFunc(r, func(f *scope.Frame) bool { return slices.Contains(f.Notices, text) })
 }
 
 // fired returns everything that fired, in order.
-func (r reel) fired() []scope.Firing {
+func (r frameList) fired() []scope.Firing {
 	var all []scope.Firing
 	for _, f := range r {
 		all = append(all, f.Fired...)
@@ -263,8 +269,8 @@ func (r reel) fired() []scope.Firing {
 	return all
 }
 
-// since returns the frames of the windows that began at a time or later.
-func (r reel) since(from int64) reel {
+// since returns the frames of the windows that began at or after a time.
+func (r frameList) since(from int64) frameList {
 	first := len(r)
 	for first > 0 && r[first-1].Window.From >= from {
 		first--
@@ -273,10 +279,10 @@ func (r reel) since(from int64) reel {
 }
 
 // last returns the last frame's row of a probe.
-func (r reel) last(name string) *scope.Probe { return probe(r[len(r)-1], name) }
+func (r frameList) last(name string) *scope.Probe { return probe(r[len(r)-1], name) }
 
-// pooled returns what was observed of a probe in all windows together.
-func (r reel) pooled(t *testing.T, name string) *dq.Observed {
+// pooled returns the observed delays of a probe in all windows together.
+func (r frameList) pooled(t *testing.T, name string) *dq.Observed {
 	t.Helper()
 	var sum outcome.Counts
 	var bins []uint64
@@ -300,7 +306,7 @@ func (r reel) pooled(t *testing.T, name string) *dq.Observed {
 }
 
 // median returns the median of the pooled delays of a probe.
-func (r reel) median(t *testing.T, name string) time.Duration {
+func (r frameList) median(t *testing.T, name string) time.Duration {
 	t.Helper()
 	m, ok := r.pooled(t, name).QuantileFigure(0.5)
 	if !ok {

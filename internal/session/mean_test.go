@@ -19,11 +19,11 @@ import (
 	"github.com/beamscope/beamscope/internal/session"
 )
 
-// A meanChecker compares what is said of the means of each frame.
+// A meanChecker compares the different forms of the means of each frame.
 type meanChecker struct {
 	t      *testing.T
 	system *scope.System
-	behind map[string][]float64 // sums of the middles of the calculated curves
+	behind map[string][]float64 // sums of the calculated curves' middles
 	seen   int
 }
 
@@ -34,7 +34,7 @@ func (m *meanChecker) Configured(s *scope.System, _ outcome.Plan) error {
 func (m *meanChecker) Noticed(outcome.Notice) error { return nil }
 
 type meanLine struct {
-	Probe      string
+	Outcome    string
 	Mean       *meanSaid
 	Calculated *struct{ Mean *meanSaid }
 }
@@ -66,7 +66,7 @@ func (m *meanChecker) Framed(_ *outcome.Batch, f *scope.Frame) error {
 		if err := d.Decode(&l); err != nil {
 			return err
 		}
-		p := &f.Probes[slices.IndexFunc(f.Probes, func(p scope.Probe) bool { return p.Name == l.Probe })]
+		p := &f.Probes[slices.IndexFunc(f.Probes, func(p scope.Probe) bool { return p.Name == l.Outcome })]
 		s := plot.Of(p, nil, nil, "")
 		m.check(f, &s, plot.Mean, l.Mean, table)
 		if l.Calculated != nil {
@@ -77,7 +77,7 @@ func (m *meanChecker) Framed(_ *outcome.Batch, f *scope.Frame) error {
 	return nil
 }
 
-// check compares a mean as it is drawn, in JSON and in CSV.
+// check compares a mean as drawn, in JSON and in CSV.
 func (m *meanChecker) check(f *scope.Frame, s *plot.Series, r plot.Role, said *meanSaid, table [][]string) {
 	c := s.Curve(r)
 	if (c == nil) != (said == nil) {
@@ -87,7 +87,7 @@ func (m *meanChecker) check(f *scope.Frame, s *plot.Series, r plot.Role, said *m
 		return
 	}
 	m.seen++
-	var columns [3][]float64 // of the CSV: mean, lower, upper
+	var columns [3][]float64 // columns of the CSV: mean, lower, upper
 	for _, row := range table {
 		if row[2] != s.Name || row[4] != r.String() {
 			continue
@@ -106,7 +106,7 @@ func (m *meanChecker) check(f *scope.Frame, s *plot.Series, r plot.Role, said *m
 		if err != nil {
 			m.t.Fatal(err)
 		}
-		for i, name := range []string{"mean", "hi", "lo"} { // the lower bound is the one that comes late
+		for i, name := range []string{"mean", "hi", "lo"} { // the lower bound reaches a share later than the upper one
 			k := slices.IndexFunc(columns[i], func(y float64) bool { return y >= share-dq.Tolerance })
 			got := delays[name]
 			if (k < 0) != (got == nil) || got != nil && *got != (time.Duration(k)*c.Width).Seconds() {
@@ -119,8 +119,8 @@ func (m *meanChecker) check(f *scope.Frame, s *plot.Series, r plot.Role, said *m
 	}
 }
 
-// average compares the calculated mean with the mean of the calculated curves, as long
-// as none has left it.
+// average compares the calculated mean with the mean of the calculated curves, until the first of
+// those leaves the history.
 func (m *meanChecker) average(f *scope.Frame, p *scope.Probe, s *plot.Series) {
 	mean, one := s.Curve(plot.CalculatedMean), s.Curve(plot.Calculated)
 	if one == nil || mean == nil || mean.Width != one.Width {
@@ -143,8 +143,8 @@ func (m *meanChecker) average(f *scope.Frame, p *scope.Probe, s *plot.Series) {
 	}
 }
 
-// What is drawn of a mean is what JSON and CSV say; and the calculated mean is the mean
-// of the calculated curves.
+// The drawn mean equals the mean in JSON and in CSV, and the calculated mean is the mean of the
+// calculated curves.
 func TestMeansAgree(t *testing.T) {
 	for _, name := range []string{"atf", "mm1k"} {
 		in, err := recording.Open(t.Context(), "../../cmd/beamscope/"+name+".bsr")

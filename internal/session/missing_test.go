@@ -10,14 +10,15 @@ import (
 	"github.com/beamscope/beamscope/internal/session"
 )
 
-// A name that is wrong is said to be, once, and so is an outcome of the VM that does not
-// happen; what is seen is not.
+// A notice names each span that has not started, and each outcome of the VM that has not
+// happened, once. For a definition of the diagram the notice explains that it is calculated only.
 func TestMissing(t *testing.T) {
-	const scopeFile = "window: 200ms\ndiagram: p = worker_1 -> wroker_2;\noutcomes: {gc: {vm: gc}, link: {vm: dist-busy}}\n"
+	const scopeFile = "window: 200ms\ndiagram: p = worker_1 -> wroker_2;\noutcomes: {p: {dmax: 1s, bins: 100}, gc: {vm: gc}, link: {vm: dist-busy}}\n"
 	r := start(t, []string{"mm1k", "rate=200", "loops=0", "delay=1"}, scopeFile, session.Options{})
 	want := []string{
+		`no span named "p" has started yet: the diagram defines it, so it is calculated only`,
 		`no span named "wroker_2" has started yet: check the name, and that this VM runs the code`,
-		`outcome "link" has no instances yet: the VM does not do it, or it lacks the probes, see beamscope probes`,
+		`outcome "link" has no instances yet: the VM does nothing of the kind, or lacks the probes, see beamscope probes`,
 	}
 	said := func() []string {
 		r.mu.Lock()
@@ -26,7 +27,7 @@ func TestMissing(t *testing.T) {
 		slices.Sort(texts)
 		return texts
 	}
-	r.await(t, "what is missing", func() bool { return len(said()) >= len(want) })
+	r.await(t, "the notices of missing outcomes", func() bool { return len(said()) >= len(want) })
 	r.next(8)
 	if diff := cmp.Diff(want, said()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -13,22 +13,22 @@ import (
 	"github.com/beamscope/beamscope/internal/snapshot"
 )
 
-// Two queues that share a worker, who takes 3 ms asleep in the mean for each message
-// in each queue: 167 messages a second are what it can do.
+// sharedWorker is a system of two queues that share a worker. The worker sleeps 3 ms on average
+// for each message in each queue, so it can handle 167 messages a second.
 var sharedWorker = []string{"mm1k", "shared=true", "loops=0", "delay=3", "k=400"}
 
-// Its load: at 24 % and 72 % of what the worker can do, and at three times that.
+// Loads of that system: 24 % and 72 % of the worker's capacity, and three times the capacity.
 const (
 	lowLoad  = "40"
 	highLoad = "120"
 	overload = "500"
 )
 
-// sharedScope is its scope file. The queues have so much room, and the QTA allows so
-// much, that a machine which stands still for a second does not look like overload:
-// what piles up is worked off in less time than the QTA leaves. Bins are narrow, as
-// the divergence that counts is that beyond what they may hide. Bounds are wide, so
-// that chance puts the truth of independent windows outside of them once in 10⁵ times.
+// sharedScope is the scope file of that system. The queues are so long and the QTA so generous
+// that a machine which stands still for a second does not look like overload: the worker handles
+// the backlog in less time than the QTA allows. Bins are narrow because only the divergence
+// beyond their width counts. Bounds are wide, so that chance puts the truth of independent
+// windows outside only once in 10⁵ times.
 const sharedScope = `
 history: 300
 window: 1s
@@ -47,15 +47,15 @@ outcomes:
     triggers: {qta: true, failure: 0.05, divergence: true}
 `
 
-// Observed and calculated agree while there is little to do. When there is more, they
-// diverge: a sign of overload before anything is wrong. Overload itself breaks the
-// QTA, and goes on doing so for a while after the load is gone (thesis, 6.1).
-func TestOverloadComing(t *testing.T) {
+// Observed and calculated ΔQ agree at low load. At higher load they diverge, which is a sign of
+// overload before anything is wrong. Overload itself violates the QTA, even for a while after the
+// load has gone (thesis, 6.1).
+func TestDivergenceBeforeOverload(t *testing.T) {
 	t.Parallel()
 	r := start(t, append(sharedWorker, "rate="+lowLoad), sharedScope, session.Options{})
 
 	r.next(10)
-	low := r.reel()
+	low := r.allFrames()
 	if fired := low.fired(); len(fired) > 0 {
 		t.Errorf("at low load: %+v", fired)
 	}
@@ -66,7 +66,7 @@ func TestOverloadComing(t *testing.T) {
 	r.set("rate", highLoad)
 	diverged := r.fires("divergence")
 	t.Logf("%d windows at low load, then %d: %s", len(low), int(diverged.Number)-len(low)+1, diverged.Fired[0].Cause)
-	nothingWrong(t, r.reel()[:diverged.Number+1])
+	nothingWrong(t, r.allFrames()[:diverged.Number+1])
 
 	r.set("rate", overload)
 	violated := r.fires("qta")
@@ -79,8 +79,8 @@ func TestOverloadComing(t *testing.T) {
 	thereAndBack(t, shown, violated.Number, relieved)
 }
 
-// nothingWrong checks that nothing but the divergence tells of what is to come.
-func nothingWrong(t *testing.T, frames reel) {
+// nothingWrong checks that the divergence is the only warning.
+func nothingWrong(t *testing.T, frames frameList) {
 	t.Helper()
 	if fired := frames.fired(); len(fired) != 1 {
 		t.Errorf("fired: %+v, want the divergence alone", fired)
@@ -98,10 +98,9 @@ func nothingWrong(t *testing.T, frames reel) {
 	}
 }
 
-// onlySnapshot ends the session, and returns the frames that are shown of the only
-// snapshot that it made, whose causes are triggers of these kinds, in the order of
-// the alphabet.
-func (r *rig) onlySnapshot(causes ...string) reel {
+// onlySnapshot ends the session, and returns the shown frames of its only snapshot. It checks
+// that the kinds of the snapshot's causes, sorted by name, are these.
+func (r *rig) onlySnapshot(causes ...string) frameList {
 	r.t.Helper()
 	r.stop()
 	infos, err := snapshot.List(r.folder())
@@ -123,9 +122,9 @@ func (r *rig) onlySnapshot(causes ...string) reel {
 	return replaySnapshot(r.t, info.Path)
 }
 
-// thereAndBack checks what a snapshot shows of the violation of a QTA: the windows
-// before, how it goes on when the load is gone already, and the end of it.
-func thereAndBack(t *testing.T, shown reel, violated uint64, relieved int64) {
+// thereAndBack checks that a snapshot shows the windows before the violation of a QTA, its
+// continuation after the load has gone, and its end.
+func thereAndBack(t *testing.T, shown frameList, violated uint64, relieved int64) {
 	t.Helper()
 	met := func(f *scope.Frame) dq.Verdict {
 		if j := probe(f, "probe").Judgement; j != nil {
@@ -137,8 +136,8 @@ func thereAndBack(t *testing.T, shown reel, violated uint64, relieved int64) {
 	if first < 1 || shown[first].Number != violated {
 		t.Fatalf("%d frames before the violation, which is that of frame %d", first, violated)
 	}
-	// More messages are there than can be worked off in the time that they are
-	// allowed, and none is dropped any more.
+	// More messages wait than the worker can handle within the QTA, although none is dropped any
+	// more.
 	lingers := 0
 	for _, f := range shown {
 		if f.Window.From >= relieved && met(f) == dq.No && probe(f, "probe").Counts.Failures == 0 {

@@ -20,19 +20,19 @@ import (
 	"github.com/beamscope/beamscope/internal/trusted"
 )
 
-// scopeFile is the name under which recordings keep the configuration.
+// scopeFile is the name of the configuration file in recordings.
 const scopeFile = "scope.yaml"
 
-// configOf is what a recording keeps of a system and its plan.
+// configOf returns the entry for a system and its plan in a recording.
 func configOf(s *scope.System, p outcome.Plan) *recording.Config {
 	return &recording.Config{Files: []recording.File{{Name: scopeFile, Text: s.Source}}, Plan: p}
 }
 
-// A recorder writes what a scope is told.
+// A recorder writes everything that a scope passes to observers.
 type recorder struct {
 	create func() (*recording.Writer, error)
 	w      *recording.Writer // nil before the first configuration
-	failed error             // that a write has returned already
+	failed error             // error that a write has already returned
 }
 
 // Configured implements [scope.Observer].
@@ -45,7 +45,7 @@ func (r *recorder) Configured(s *scope.System, p outcome.Plan) (err error) {
 	return r.returned(r.w.Config(configOf(s, p)))
 }
 
-// returned notes that an error is returned.
+// returned records that an error is returned.
 func (r *recorder) returned(err error) error {
 	if err != nil {
 		r.failed = err
@@ -65,19 +65,19 @@ func (r *recorder) close() error {
 	}
 	err := r.w.Close()
 	if r.failed != nil && errors.Is(err, r.failed) {
-		return nil // the run has ended with it
+		return nil // the run has already ended with this error
 	}
 	return err
 }
 
-// A keeper makes snapshots of what a scope is told. That one cannot be made is no
-// reason not to go on: it is said, and no more.
+// A keeper makes snapshots from what a scope passes to observers. If a snapshot fails, a notice
+// reports it and the run continues.
 type keeper struct {
 	*snapshot.Keeper
 	notify func(outcome.Notice)
 
 	mu   sync.Mutex
-	said []string // by the goroutine that writes
+	said []string // messages of the goroutine that writes
 }
 
 func newKeeper(c config.Config, o Options) (*keeper, error) {
@@ -101,13 +101,13 @@ func newKeeper(c config.Config, o Options) (*keeper, error) {
 	return k, err
 }
 
-// fires reports whether a configuration has triggers, so that there may be snapshots.
+// fires reports whether a configuration has triggers, so that snapshots may be made.
 func fires(c config.Config) bool {
 	return slices.ContainsFunc(c.Outcomes, func(o config.Outcome) bool { return len(o.Triggers) > 0 })
 }
 
-// checkSnapshots returns what would keep a configuration's snapshots from being written, as
-// far as that can be known without making their folder.
+// checkSnapshots returns the reason why a configuration's snapshots cannot be written, as far as
+// that can be determined without creating their folder.
 func checkSnapshots(c config.Config) error {
 	if !fires(c) {
 		return nil
@@ -129,8 +129,8 @@ func checkSnapshots(c config.Config) error {
 	}
 }
 
-// writable makes a folder, if it is not there, and tells whether files can be made in
-// it: better now than when it matters.
+// writable creates a folder if necessary, and checks that files can be created in it, before a
+// snapshot needs it.
 func writable(dir string) error {
 	folder, err := trusted.MakeFolder(dir)
 	if err != nil {
@@ -151,7 +151,7 @@ func (k *keeper) say(format string, args ...any) {
 	k.said = append(k.said, fmt.Sprintf(format, args...))
 }
 
-// pass passes on what there is to say.
+// pass passes on the waiting messages.
 func (k *keeper) pass() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -7,9 +7,8 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// An origin is where the instances of an outcome come from that a session may add by
-// itself: spans of a name, or an outcome that is built into the VM. The zero origin is
-// that of all others.
+// An origin identifies outcomes that a session may add by itself: the name of spans, or an
+// outcome that is built into the VM. All other outcomes have the zero origin.
 type origin struct{ span, builtin string }
 
 // originOf returns the origin of an outcome.
@@ -23,13 +22,12 @@ func originOf(o config.Outcome) origin {
 	return origin{}
 }
 
-// originOfSpec is originOf of an outcome as sources know it.
+// originOfSpec is originOf for a spec.
 func originOfSpec(s outcome.Spec) origin {
 	return originOf(config.Outcome{Span: s.Span, Wrapper: s.Wrapper, VM: s.VM})
 }
 
-// origins returns the origins of all outcomes, also of names in the diagram that have no
-// entry.
+// origins returns the origins of all outcomes, including names in the diagram without an entry.
 func origins(c config.Config) []origin {
 	var all []origin
 	for _, o := range c.Outcomes {
@@ -43,7 +41,7 @@ func origins(c config.Config) []origin {
 	return all
 }
 
-// outcomeAt returns the entry of the outcome of an origin, or nil.
+// outcomeAt returns the entry of the outcome with an origin, or nil.
 func outcomeAt(c config.Config, at origin) *config.Outcome {
 	i := slices.IndexFunc(c.Outcomes, func(o config.Outcome) bool { return originOf(o) == at })
 	if i < 0 {
@@ -52,8 +50,8 @@ func outcomeAt(c config.Config, at origin) *config.Outcome {
 	return &c.Outcomes[i]
 }
 
-// with returns the configuration with an outcome of an origin, unless it has one. Spans
-// come before what is built into the VM.
+// with returns the configuration with an outcome of this origin, unless it already has one. It
+// puts spans before outcomes that are built into the VM.
 func (at origin) with(c config.Config, scale config.Scale) (config.Config, error) {
 	if at.builtin != "" {
 		return c.WithBuiltin(at.builtin, scale)

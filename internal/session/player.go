@@ -15,32 +15,30 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// An Input is a recording that is open.
+// An Input is an open recording.
 type Input interface {
 	Entries
 	io.Closer
 }
 
-// A Player plays a recording for somebody who looks on: it can be paused, made faster,
-// and be looked at with another configuration. Its methods may be called from any
-// goroutine while Play runs in one.
+// A Player plays a recording for a viewer: it can pause, play faster, and use another
+// configuration. Any goroutine may call its methods while Play runs.
 type Player struct {
 	replay Replay
 	open   func() (Input, error)
 
 	mu      sync.Mutex
-	config  config.Config // in force
+	config  config.Config // configuration in force
 	speed   float64
 	paused  bool
-	next    uint64        // number of the window after the one that was shown last
-	until   uint64        // number of the first window that is waited for
-	again   bool          // the recording is to be played from its beginning
-	changed chan struct{} // closed, and made anew, when any of this changes
+	next    uint64        // number of the window after the last shown one
+	until   uint64        // windows below this number are played as fast as possible
+	again   bool          // the recording must be played again from its beginning
+	changed chan struct{} // closed and replaced when any of these fields changes
 }
 
-// NewPlayer returns a player of a recording, which open opens at its beginning: once
-// now, and once each time it is played. The replay says with which configuration to
-// begin, and at what speed.
+// NewPlayer returns a player of a recording. It calls open now and each time it plays, to open
+// the recording at its beginning. The replay gives the initial configuration and speed.
 func NewPlayer(r Replay, open func() (Input, error)) (*Player, error) {
 	p := &Player{replay: r, open: open, speed: r.Speed, changed: make(chan struct{})}
 	entry, err := p.first()
@@ -73,9 +71,9 @@ func (p *Player) first() (*recording.Config, error) {
 	}
 }
 
-// Play plays the recording, and again whenever another configuration is applied, until
-// the context is done. Where the recording is damaged, what comes before has been
-// played; Ended is told so, with nil for one that is whole, and may be nil itself.
+// Play plays the recording until the context is done, and again each time another configuration
+// is applied. If the recording is damaged, it plays everything before the damage. Afterwards it
+// calls ended, unless that is nil, with the error of a damaged recording or with nil.
 func (p *Player) Play(ctx context.Context, ended func(error)) {
 	r := p.replay
 	r.Observers = append([]scope.Observer{position{p}}, r.Observers...)
@@ -101,8 +99,8 @@ func (p *Player) once(ctx context.Context, r Replay) error {
 	return r.play(ctx, in, p)
 }
 
-// asked waits until the recording is to be played again; false where the context is
-// done first.
+// asked waits until the recording must be played again. It returns false if the context is done
+// first.
 func (p *Player) asked(ctx context.Context) bool {
 	for {
 		p.mu.Lock()
@@ -120,7 +118,7 @@ func (p *Player) asked(ctx context.Context) bool {
 	}
 }
 
-// errAgain ends a run that gives way to another.
+// errAgain ends a run because another one follows.
 var errAgain = errors.New("played again")
 
 // wait implements pacer.
@@ -130,7 +128,7 @@ func (p *Player) wait(ctx context.Context, number uint64, since time.Duration) e
 		p.mu.Lock()
 		again, paused, speed, changed, fast := p.again, p.paused, p.speed, p.changed, number < p.until
 		p.mu.Unlock()
-		var due <-chan time.Time // never, while it is paused
+		var due <-chan time.Time // never becomes ready while paused
 		switch {
 		case again:
 			return errAgain
@@ -149,8 +147,8 @@ func (p *Player) wait(ctx context.Context, number uint64, since time.Duration) e
 	}
 }
 
-// A position is an observer that notes where a player is. It is told before the others,
-// so that who sees a window finds the player behind it.
+// A position is an observer that records the position of a player. It comes before the other
+// observers, so that the player has already advanced when they get a window.
 type position struct{ *Player }
 
 // Configured implements [scope.Observer].
@@ -167,7 +165,7 @@ func (p position) Framed(_ *outcome.Batch, f *scope.Frame) error {
 	return nil
 }
 
-// change changes what is asked of the player.
+// change changes fields of the player and wakes it.
 func (p *Player) change(do func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -183,10 +181,10 @@ func (p *Player) Config() config.Config {
 	return p.config
 }
 
-// ApplyFrom plays the recording again with another configuration, as fast as possible
-// to where it was, and goes on from there. What cannot be, because it was recorded
-// otherwise, is an error, and changes nothing; one about windows, or how a recorded
-// outcome is observed, that are not what they are in base wraps [ErrFixed].
+// ApplyFrom plays the recording again with another configuration, as fast as possible to the
+// present place, and goes on from there. If the configuration contradicts the recording, that is an
+// error, and nothing changes. The error wraps [ErrFixed] if windows, or the observation of a
+// recorded outcome, differ from base.
 func (p *Player) ApplyFrom(ctx context.Context, base, c config.Config) error {
 	entry, err := p.first()
 	if err != nil {
@@ -199,19 +197,19 @@ func (p *Player) ApplyFrom(ctx context.Context, base, c config.Config) error {
 	if _, err := try.system(ctx, entry); err != nil {
 		return err
 	}
-	p.change(func() { p.config, p.again, p.until = c, true, max(p.until, p.next) }) // it may be on its way there
+	p.change(func() { p.config, p.again, p.until = c, true, max(p.until, p.next) }) // the player may be on its way to a later place
 	return nil
 }
 
-// A fixedError is about what was recorded, and therefore stays.
+// A fixedError names a recorded property that cannot be changed.
 type fixedError string
 
 func (e fixedError) Error() string { return string(e) + " as recorded cannot be changed" }
 
 func (fixedError) Unwrap() error { return ErrFixed }
 
-// recordedOtherwise refuses what a replay cannot do otherwise than it was recorded, where
-// it is not what it was.
+// recordedOtherwise returns an error if c differs from base in something that a replay cannot
+// change.
 func recordedOtherwise(plan outcome.Plan, base, c config.Config) error {
 	if c.Window != base.Window {
 		return fixedError("the polling window")
@@ -250,17 +248,17 @@ func recordedOtherwise(plan outcome.Plan, base, c config.Config) error {
 	return nil
 }
 
-// Paused tells whether the player waits.
+// Paused reports whether the player waits.
 func (p *Player) Paused() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.paused
 }
 
-// Pause has the player wait, or go on.
+// Pause makes the player pause or continue.
 func (p *Player) Pause(wait bool) { p.change(func() { p.paused = wait }) }
 
-// Speed returns how much faster the player goes than it was; 0 is as fast as possible.
+// Speed returns the speed relative to the original; 0 is as fast as possible.
 func (p *Player) Speed() float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,8 +15,7 @@ import (
 	"github.com/beamscope/beamscope/internal/session"
 )
 
-// A viewer notes the numbers of the windows that a player shows, and does something
-// after each.
+// A viewer records the numbers of the windows that a player shows, and runs a step after each.
 type viewer struct {
 	numbers []uint64
 	shown   func(number uint64)
@@ -35,10 +34,9 @@ func (v *viewer) Framed(_ *outcome.Batch, f *scope.Frame) error {
 	return nil
 }
 
-// A player that waits shows the same window again when another configuration is
-// applied, also where that is done once more before it is there, and where it is the
-// last one.
-func TestPlayerStaysWhereItWas(t *testing.T) {
+// A paused player shows the same window again after another configuration is applied. This also
+// holds if a further one is applied before it gets there, and for the last window.
+func TestPlayerKeepsPosition(t *testing.T) {
 	v := &viewer{}
 	open := func() (session.Input, error) { return recording.Open(t.Context(), "../../cmd/beamscope/mm1k.bsr") }
 	p, err := session.NewPlayer(session.Replay{Observers: []scope.Observer{v}}, open)
@@ -56,7 +54,7 @@ func TestPlayerStaysWhereItWas(t *testing.T) {
 		case step == 10: // window 9
 			p.Pause(true)
 			apply()
-		case step == 10+4: // it is on its way to window 9
+		case step == 10+4: // on its way to window 9
 			apply()
 		case step == 10+4+10:
 			p.Pause(false)
@@ -88,7 +86,7 @@ func TestPlayerStaysWhereItWas(t *testing.T) {
 	}
 }
 
-// What was recorded in groups stays in these.
+// Data that was recorded in groups stays in these groups.
 func TestPlayerKeepsGroups(t *testing.T) {
 	const scopeFile = "outcomes: {gc: {vm: gc, group: pid}}"
 	c, err := config.Parse("scope.yaml", []byte(scopeFile))
@@ -123,7 +121,7 @@ func TestPlayerKeepsGroups(t *testing.T) {
 	}
 }
 
-// How it was observed stays as recorded; what is made of it may change.
+// The way of observation stays as recorded. Its evaluation may change.
 func TestPlayerRefuses(t *testing.T) {
 	open := func() (session.Input, error) { return recording.Open(t.Context(), "../../cmd/beamscope/mm1k.bsr") }
 	p, err := session.NewPlayer(session.Replay{}, open)
@@ -133,7 +131,7 @@ func TestPlayerRefuses(t *testing.T) {
 	base := p.Config()
 	worker := slices.IndexFunc(base.Outcomes, func(o config.Outcome) bool { return o.Name == "worker_2" })
 	for _, tt := range []struct {
-		want string // "" where it may be
+		want string // "" if allowed
 		edit func(*config.Config)
 	}{
 		{"worker_2: dMax and bins as recorded cannot be changed", func(c *config.Config) { c.Outcomes[worker].Scale.Bins *= 2 }},
@@ -159,7 +157,7 @@ func TestPlayerRefuses(t *testing.T) {
 		case tt.want != "" && (!errors.Is(err, session.ErrFixed) || err.Error() != tt.want):
 			t.Errorf("%v, want %q", err, tt.want)
 		case tt.want != "" && p.Config().Window != base.Window:
-			t.Error("it is in force nevertheless")
+			t.Error("the refused configuration is in force")
 		}
 	}
 }

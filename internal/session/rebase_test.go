@@ -9,8 +9,8 @@ import (
 	"github.com/beamscope/beamscope/internal/config"
 )
 
-// What was discovered and fitted after somebody began to edit is in what is made of the
-// edit, unless it is about the same thing.
+// Discoveries and fits since the beginning of an edit are kept in its result, unless the edit
+// concerns the same outcome.
 func TestRebase(t *testing.T) {
 	start, fitted, mine := config.Scale{Bins: 1000}, config.Scale{Exponent: -2, Bins: 600}, config.Scale{Bins: 7}
 	of := func(name string, s config.Scale) config.Outcome {
@@ -34,10 +34,10 @@ func TestRebase(t *testing.T) {
 		{"discovered since", with(of("a", start)), with(of("a", mine)), with(of("a", start), of("b", start)), with(of("a", mine), of("b", start))},
 		{"removed", with(of("a", start), of("b", start)), with(of("a", start)), with(of("a", start), of("b", start)), with(of("a", start))},
 		{"fitted since", with(of("a", start)), with(of("a", start)), with(of("a", fitted)), with(of("a", fitted))},
-		{"fitted and set", with(of("a", start)), with(of("a", mine)), with(of("a", fitted)), with(of("a", mine))},
-		{"fitted and required of", with(of("a", start)), with(required), with(of("a", fitted)), with(required)},
-		{"fitted and of another base", with(of("a", start)), based, with(of("a", fitted)), based},
-		{"another of that name", with(), with(renamed), with(of("b", start)),
+		{"fitted, and set by the user", with(of("a", start)), with(of("a", mine)), with(of("a", fitted)), with(of("a", mine))},
+		{"fitted, and given a requirement", with(of("a", start)), with(required), with(of("a", fitted)), with(required)},
+		{"fitted, and given another base", with(of("a", start)), based, with(of("a", fitted)), based},
+		{"another outcome has the name", with(), with(renamed), with(of("b", start)),
 			with(renamed, config.Outcome{Name: "b_2", Span: "b", Scale: start})},
 		{"not discovered", with(of("z", start)), with(), with(of("z", start)), with()},
 	} {
@@ -57,8 +57,8 @@ func TestRebase(t *testing.T) {
 	}
 }
 
-// What somebody removes is not discovered again until somebody adds it, also where it
-// is a name of the diagram; a scale that somebody sets is left alone.
+// An outcome that the user removes is not discovered again until the user adds it. This also
+// holds for names in the diagram. A scale that the user sets stays unchanged.
 func TestApplied(t *testing.T) {
 	f := newFinder(nil, config.Config{})
 	a, b, c := origin{span: "a"}, origin{span: "b"}, origin{span: "c"}
@@ -71,7 +71,7 @@ func TestApplied(t *testing.T) {
 	after := before
 	after.Diagram = "p = q\n"
 	after.Outcomes = []config.Outcome{
-		{Name: "b", Span: "b", Scale: config.Scale{DMax: time.Second, Bins: 1000}}, // the same grid
+		{Name: "b", Span: "b", Scale: config.Scale{DMax: time.Second, Bins: 1000}}, // has the same grid
 		{Name: "c", Span: "c", Scale: config.Scale{Bins: 999}},
 	}
 	f.applied(before, after)

@@ -12,7 +12,7 @@ import (
 
 var errFull = errors.New("no space left on device")
 
-// A full is a disk on which there is room for so many writes.
+// A full is a disk with room for a limited number of writes.
 type full struct{ room int }
 
 func (f *full) Write(p []byte) (int, error) {
@@ -22,7 +22,7 @@ func (f *full) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// The recorder says once that the disk is full.
+// The recorder reports a full disk once.
 func TestRecorderOnFullDisk(t *testing.T) {
 	r := &recorder{create: func() (*recording.Writer, error) {
 		return recording.NewWriter(&full{room: 2}, recording.Header{})
@@ -35,14 +35,14 @@ func TestRecorderOnFullDisk(t *testing.T) {
 		t.Fatalf("error %v, want %v", err, errFull)
 	}
 	if err := r.close(); err != nil {
-		t.Errorf("%v is said again at the end", err)
+		t.Errorf("%v is reported again at the end", err)
 	}
 	if err := (&recorder{create: r.create}).close(); err != nil {
-		t.Errorf("%v where nothing was recorded", err)
+		t.Errorf("%v without a recording", err)
 	}
 }
 
-// What the last write finds out is said.
+// An error of the last write is reported.
 func TestRecorderOnDiskFullAtTheEnd(t *testing.T) {
 	r := &recorder{create: func() (*recording.Writer, error) {
 		return recording.NewWriter(&full{room: 2}, recording.Header{})

@@ -12,7 +12,7 @@ import (
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
-// loadScope is a scope file that has a snapshot made at once, which takes ten minutes.
+// loadScope is a scope file that triggers a snapshot at once. The snapshot takes ten minutes.
 const loadScope = `
 window: 200ms
 snapshots: {after: 10m}
@@ -20,8 +20,8 @@ outcomes:
   probe: {dmax: 100ms, bins: 100, triggers: {load: 0}}
 `
 
-// What cannot change while it runs is refused, and so is what no scope file could
-// say. All goes on as it was.
+// Apply refuses changes of what is fixed during a run, and configurations that are invalid in a
+// scope file. Everything continues unchanged.
 func TestApplyRefuses(t *testing.T) {
 	t.Parallel()
 	r := start(t, []string{"ftf"}, loadScope, session.Options{})
@@ -44,7 +44,7 @@ func TestApplyRefuses(t *testing.T) {
 	}
 
 	after := r.next(3)
-	histories(t, r.reel(), "probe", 0)
+	histories(t, r.allFrames(), "probe", 0)
 	for _, f := range after {
 		if f.Window.Duration() != r.config.Window || len(f.Notices) > 0 {
 			t.Errorf("frame %d of %v: %q", f.Number, f.Window.Duration(), f.Notices)
@@ -57,13 +57,12 @@ func TestApplyRefuses(t *testing.T) {
 	}
 }
 
-// A snapshot under way when the session is closed is kept, and says that it is not
-// complete.
+// If the session is closed during a snapshot, the snapshot is kept and marked as incomplete.
 func TestCloseWithinSnapshot(t *testing.T) {
 	t.Parallel()
 	r := start(t, []string{"ftf"}, loadScope, session.Options{})
 	fired := r.fires("load")
-	r.await(t, "a frame more", func() bool { return len(r.reel()) > int(fired.Number)+1 })
+	r.await(t, "another frame", func() bool { return len(r.allFrames()) > int(fired.Number)+1 })
 	r.stop()
 	infos, err := snapshot.List(r.folder())
 	if err != nil {
@@ -72,20 +71,20 @@ func TestCloseWithinSnapshot(t *testing.T) {
 	if len(infos) != 1 || infos[0].Err != nil || infos[0].Complete {
 		t.Fatalf("%+v, want one snapshot that is not complete", infos)
 	}
-	all := r.reel()
+	all := r.allFrames()
 	if after := uint64(len(all)) - fired.Number - 1; infos[0].After != after {
 		t.Errorf("%d windows after the one that fired, want %d", infos[0].After, after)
 	}
 	sameFrames(t, "snapshot", all, replaySnapshot(t, infos[0].Path))
 }
 
-// What is not there cannot be observed.
+// Open fails if the target does not exist.
 func TestOpenFails(t *testing.T) {
 	c := parse(t, "target: {pid: 2147483647}"+loadScope)
 	c.Dir = t.TempDir()
 	if s, err := session.Open(t.Context(), c, session.Options{}); err == nil {
 		s.Close()
-		t.Error("a process that is not there was opened")
+		t.Error("a process that does not exist was opened")
 	}
 	c.Snapshots.Keep = -1
 	if _, err := session.Open(t.Context(), c, session.Options{}); err == nil {

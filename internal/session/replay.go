@@ -14,17 +14,15 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// ErrConfig says that the configuration in a recording is none.
+// ErrConfig means that the configuration in a recording is invalid.
 var ErrConfig = errors.New("the recording's configuration cannot be used: give one")
 
-// Entries are what a recording consists of: a [recording.Reader] or a
-// [snapshot.Reader].
+// Entries are the entries of a recording: a [recording.Reader] or a [snapshot.Reader].
 type Entries interface {
 	Next() (recording.Entry, error)
 }
 
-// Limited returns the entries up to the end of so much time since the first window;
-// 0 is all of them.
+// Limited returns the entries up to a time after the first window; 0 means all of them.
 func Limited(e Entries, d time.Duration) Entries {
 	if d == 0 {
 		return e
@@ -54,37 +52,36 @@ func (l *limited) Next() (recording.Entry, error) {
 	return entry, nil
 }
 
-// A Replay says how to replay a recording.
+// A Replay describes how to replay a recording.
 type Replay struct {
-	// Config, where it is not nil, takes the place of what was recorded: its
-	// diagram, QTAs, triggers, history and so on. How things were observed cannot
-	// be changed any more: windows and grids stay as recorded.
+	// Config, if not nil, replaces the recorded configuration: its diagram, QTAs, triggers, history
+	// and so on. The observation itself cannot change: windows and grids stay as recorded.
 	Config *config.Config
 
-	// Speed is how much faster than it was; 0 is as fast as possible.
+	// Speed is the speed relative to the original; 0 is as fast as possible.
 	Speed float64
 
 	First     uint64 // number of the first frame
 	Observers []scope.Observer
 
-	// Notify is called with what a person should know of the replay itself.
+	// Notify is called with notices for people about the replay itself.
 	Notify func(outcome.Notice)
 }
 
-// Play makes the frames of a recording again, and tells the observers. Where the
-// recording is damaged, what comes before has been played.
+// Play makes the frames of a recording again, and passes them to the observers. If the recording
+// is damaged, it plays everything before the damage.
 func (r Replay) Play(ctx context.Context, entries Entries) error {
 	return r.play(ctx, entries, &steady{speed: r.Speed})
 }
 
-// A pacer says when it is time for a window.
+// A pacer determines when to play a window.
 type pacer interface {
-	// wait waits until it is time for a window, which ended so long after the one
-	// before. An error ends the replay.
+	// wait waits until it is time for a window, which ended since after the previous one. An
+	// error ends the replay.
 	wait(ctx context.Context, number uint64, since time.Duration) error
 }
 
-// play plays a recording at a pacer's pace. That the context is done is no error.
+// play plays a recording at a pacer's pace. It returns nil when the context is done.
 func (r Replay) play(ctx context.Context, entries Entries, pace pacer) error {
 	p := player{Replay: r, pace: pace, number: r.First}
 	for {
@@ -104,11 +101,11 @@ func (r Replay) play(ctx context.Context, entries Entries, pace pacer) error {
 	}
 }
 
-// steady is a pacer of one speed; 0 is as fast as possible.
+// steady is a pacer with a constant speed; 0 is as fast as possible.
 type steady struct {
 	speed  float64
-	begin  time.Time     // of the first window's replay
-	passed time.Duration // since then, in the recording
+	begin  time.Time     // when the replay of the first window began
+	passed time.Duration // since then, in the recording's time
 }
 
 func (s *steady) wait(ctx context.Context, _ uint64, since time.Duration) error {
@@ -133,11 +130,11 @@ func (s *steady) wait(ctx context.Context, _ uint64, since time.Duration) error 
 type player struct {
 	Replay
 	engine *scope.Engine
-	said   []string // what has been said about the replay
+	said   []string // notices already given
 
 	pace   pacer
-	number uint64 // of the next window
-	last   int64  // when the one before ended; 0 before the first
+	number uint64 // number of the next window
+	last   int64  // end of the previous window; 0 before the first
 }
 
 func (p *player) play(ctx context.Context, entry recording.Entry) error {
@@ -149,7 +146,7 @@ func (p *player) play(ctx context.Context, entry recording.Entry) error {
 	case *outcome.Notice:
 		return p.tell(func(o scope.Observer) error { return o.Noticed(*e) })
 	}
-	return nil // snapshots and causes are about the recording
+	return nil // snapshots and causes describe the recording itself
 }
 
 func (p *player) tell(do func(scope.Observer) error) error {
@@ -179,8 +176,7 @@ func (p *player) configure(ctx context.Context, c *recording.Config) error {
 	return p.tell(func(o scope.Observer) error { return o.Configured(system, c.Plan) })
 }
 
-// system returns the system that was recorded, or the one that takes its place, on
-// the grids that were.
+// system returns the recorded system or its replacement, with the recorded grids.
 func (p *player) system(ctx context.Context, c *recording.Config) (*scope.System, error) {
 	var system *scope.System
 	var err error
@@ -213,7 +209,7 @@ func (p *player) system(ctx context.Context, c *recording.Config) (*scope.System
 		if was.VM != spec.VM || was.Group != spec.Group {
 			p.say("%s has the events and groups that were recorded", spec.Name)
 		}
-		was.Detail, was.Explain = spec.Detail, spec.Explain // a plan may ask for more than the system does
+		was.Detail, was.Explain = spec.Detail, spec.Explain // a plan may request more than the system does
 		*spec = was
 		if err := known(system.Probes[i]); err != nil {
 			return nil, err
@@ -222,7 +218,7 @@ func (p *player) system(ctx context.Context, c *recording.Config) (*scope.System
 	return system, nil
 }
 
-// known refuses a QTA about delays of which nothing was recorded.
+// known rejects a QTA about delays that were not recorded.
 func known(p scope.ProbeSystem) error {
 	if p.QTA == nil {
 		return nil
@@ -255,7 +251,7 @@ func recordedConfig(c *recording.Config) (config.Config, error) {
 	return cfg, nil
 }
 
-// say says something once.
+// say gives a notice, unless the same one was given before.
 func (p *player) say(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if p.Notify == nil || slices.Contains(p.said, text) {

@@ -23,10 +23,9 @@ import (
 // requests is a system of 100 requests a second.
 var requests = []string{"ftf", "rate=100"}
 
-// replayScope is a scope file of which parts are to change while it runs. Its history
-// is short, so that a snapshot has all that its frames depend on. Its load is more
-// than what piles up while the machine stands still: the source makes up for one
-// second of that, and no more.
+// replayScope is a scope file that changes during the run. Its history is short, so that a
+// snapshot contains everything on which its frames depend. Its load exceeds what accumulates
+// while the machine stands still: the source catches up on one second of that at most.
 const replayScope = `
 window: 200ms
 history: 5
@@ -48,9 +47,9 @@ func recordTo(w io.Writer) func() (*recording.Writer, error) {
 	return func() (*recording.Writer, error) { return recording.NewWriter(w, recording.Header{}) }
 }
 
-// A recording, and a snapshot, gives the very frames that were seen live, also where
-// windows, bins and what is required changed meanwhile.
-func TestReplayIsWhatWasSeen(t *testing.T) {
+// Replays of a recording and of a snapshot give exactly the frames that were seen live, even if
+// windows, bins and requirements changed meanwhile.
+func TestReplayEqualsLive(t *testing.T) {
 	t.Parallel()
 	var file bytes.Buffer
 	r := start(t, requests, replayScope, session.Options{Record: recordTo(&file)})
@@ -63,47 +62,47 @@ func TestReplayIsWhatWasSeen(t *testing.T) {
 	r.await(t, "the snapshot", func() bool { return r.snapshots() > 0 })
 	shown := r.onlySnapshot("load")
 
-	live := r.reel()
+	live := r.allFrames()
 	sameFrames(t, "recording", live, replay(t, file.Bytes(), session.Replay{}))
 	sameFrames(t, "snapshot", live[shown[0].Number:][:len(shown)], shown)
-	if len(shown) < 5 { // 3 before, the one that fired, and 400 ms after
+	if len(shown) < 5 { // 3 before, the one that fired, and those of 400 ms after it
 		t.Errorf("the snapshot shows %d frames", len(shown))
 	}
 }
 
-// Another configuration gives other verdicts on the same data.
-func TestReplayJudgesAnew(t *testing.T) {
+// Another configuration gives different verdicts on the same data.
+func TestReplayWithAnotherConfiguration(t *testing.T) {
 	t.Parallel()
 	var file bytes.Buffer
 	r := start(t, requests, replayScope, session.Options{Record: recordTo(&file)})
 	r.next(30)
 	r.stop()
-	live := r.reel()
+	live := r.allFrames()
 	if fired := live.fired(); len(fired) > 0 {
 		t.Errorf("live: %+v", fired)
 	}
 
 	other := parse(t, strings.NewReplacer("f:probe(worker_1, worker_2)", "worker_1 -> worker_2",
 		"history: 5", "history: 30", "p50: 50ms", "p50: 0.5ms", "load: 160", "divergence: true, qta: true").Replace(replayScope))
-	anew := reel(replay(t, file.Bytes(), session.Replay{Config: &other}))
+	anew := frameList(replay(t, file.Bytes(), session.Replay{Config: &other}))
 	for _, kind := range []string{"qta", "divergence"} {
 		if anew.firing(kind) == nil {
 			t.Errorf("replayed: %s has not fired: %+v", kind, anew.fired())
 		}
 	}
-	counts := func(frames reel) (all [][]uint64) {
+	counts := func(frames frameList) (all [][]uint64) {
 		for _, f := range frames {
 			all = append(all, probe(f, "probe").Counts.Bins)
 		}
 		return all
 	}
 	if diff := cmp.Diff(counts(live), counts(anew)); diff != "" {
-		t.Errorf("the data is another, -live +replayed:\n%s", diff)
+		t.Errorf("the data differs, -live +replayed:\n%s", diff)
 	}
 }
 
-// A replay that is to end says no more about its scope file.
-func TestReplayEndsBetweenNotices(t *testing.T) {
+// A replay whose context is done gives no more notices about its scope file.
+func TestReplayWithoutNoticesAfterCancel(t *testing.T) {
 	var file bytes.Buffer
 	w, err := recording.NewWriter(&file, recording.Header{})
 	if err != nil {
@@ -126,7 +125,7 @@ func TestReplayEndsBetweenNotices(t *testing.T) {
 }
 
 // replay returns the frames of a recording.
-func replay(t *testing.T, file []byte, p session.Replay) reel {
+func replay(t *testing.T, file []byte, p session.Replay) frameList {
 	t.Helper()
 	in, err := recording.NewReader(bytes.NewReader(file))
 	if err != nil {
@@ -135,19 +134,19 @@ func replay(t *testing.T, file []byte, p session.Replay) reel {
 	return play(t, in, p)
 }
 
-func play(t *testing.T, entries session.Entries, p session.Replay) reel {
+func play(t *testing.T, entries session.Entries, p session.Replay) frameList {
 	t.Helper()
-	film := newFilm()
-	p.Observers = []scope.Observer{film}
+	observerLog := newObserverLog()
+	p.Observers = []scope.Observer{observerLog}
 	if err := p.Play(t.Context(), entries); err != nil {
 		t.Fatal(err)
 	}
-	return film.reel()
+	return observerLog.allFrames()
 }
 
-// replaySnapshot returns the frames that a snapshot shows, without those that are
-// there for the history alone.
-func replaySnapshot(t *testing.T, path string) reel {
+// replaySnapshot returns the frames that a snapshot shows, without those that only serve the
+// history.
+func replaySnapshot(t *testing.T, path string) frameList {
 	t.Helper()
 	in, err := snapshot.Open(t.Context(), path)
 	if err != nil {
@@ -158,8 +157,8 @@ func replaySnapshot(t *testing.T, path string) reel {
 	return frames[in.Snapshot.Prelude:]
 }
 
-// sameFrames checks that frames are the same in everything there is.
-func sameFrames(t *testing.T, what string, want, got reel) {
+// sameFrames checks that frames are equal in every respect.
+func sameFrames(t *testing.T, what string, want, got frameList) {
 	t.Helper()
 	if len(want) != len(got) {
 		t.Fatalf("%s: %d frames, want %d", what, len(got), len(want))
@@ -171,6 +170,6 @@ func sameFrames(t *testing.T, what string, want, got reel) {
 		}
 	}
 	if !slices.ContainsFunc(want, func(f *scope.Frame) bool { return len(f.Fired)+len(f.Notices) > 0 }) {
-		t.Errorf("%s: nothing happens in these frames", what)
+		t.Errorf("%s: these frames have no instances", what)
 	}
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// A room says for which spans that are discovered there is room among the outcomes. The users
-// of VMs have rooms of their own, as far as all of it goes.
+// A room tracks how many outcomes there are for discovered spans. Each user of VMs has a limit,
+// within a limit for all of them.
 type room struct {
 	all    int
 	users  map[int]int    // outcomes by user
 	labels map[[2]int]int // by user and label
 }
 
-// room returns the room with what was made outcomes. It is called under the lock of the
+// room returns the room that the existing outcomes take. The caller holds the lock of the
 // session.
 func (f *finder) room() room {
 	r := room{users: make(map[int]int), labels: make(map[[2]int]int)}
@@ -41,7 +41,8 @@ func (r *room) take(d outcome.Discovery) {
 	r.labels[labelOf(d)]++
 }
 
-// noteBeyond notes the spans that have no outcomes for want of room, and says so of each user's.
+// noteBeyond records the spans without outcomes for lack of room, and gives a notice for each
+// user.
 func (f *finder) noteBeyond(beyond []outcome.Discovery) {
 	users := make(map[int][]string)
 	for _, d := range beyond {
@@ -52,9 +53,9 @@ func (f *finder) noteBeyond(beyond []outcome.Discovery) {
 		names := users[user]
 		who := fmt.Sprintf("user %d", user)
 		if user < 0 {
-			who = "users that are not known"
+			who = "unknown users"
 		}
-		f.say("there is room for %d names of spans of VMs of %s, and %d with one label; not observed: %s", MaxFound, who, foundOnLabel, enumerated(names))
+		f.say("beamscope observes at most %d names of spans of VMs of %s, and %d with one label; %d are not observed: %s", MaxFound, who, foundOnLabel, len(names), listed(names))
 	}
 }
 

@@ -9,11 +9,11 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// Whatever the spans of one user's VMs are called, there is room for those of another's.
+// Whatever names the spans of one user's VMs have, there is room for those of another user.
 func TestRoomOfUsers(t *testing.T) {
 	const victim = "victim"
 	var flood []outcome.Discovery
-	for i := 0; len(flood) < 12; i++ { // the same label first
+	for i := 0; len(flood) < 12; i++ { // names with the same label first
 		if name := fmt.Sprint("zz", i); bpf.Label(name) == bpf.Label(victim) {
 			flood = append(flood, outcome.Discovery{Name: name, User: 1001})
 		}
@@ -32,7 +32,7 @@ func TestRoomOfUsers(t *testing.T) {
 	if e := f.edit(e.config); len(e.names) != 1 || e.names[0].Name != victim {
 		t.Errorf("%v, want the span of the other user: %+v", e.names, f.notices)
 	}
-	// There is an end to it all the same.
+	// The total is limited nevertheless.
 	for user := range 10 {
 		var more []outcome.Discovery
 		for i := range 300 {

@@ -22,8 +22,8 @@ outcomes:
   probe: {dmax: 100ms, bins: 100, qta: {p50: 12ms, failure: 0.05}}
 `
 
-// What was changed while everything runs is saved, loads back identically, and is
-// then nothing new: histories go on, and nothing is said.
+// A configuration that was changed during the run is saved and loaded again. It is identical, and
+// applying it changes nothing: histories continue, without notices.
 func TestSavedWhileRunning(t *testing.T) {
 	t.Parallel()
 	r := start(t, []string{"ftf"}, savedScope, session.Options{})
@@ -47,12 +47,12 @@ func TestSavedWhileRunning(t *testing.T) {
 	if diff := cmp.Diff(changed, loaded); diff != "" {
 		t.Errorf("saved and loaded, -want +got:\n%s", diff)
 	}
-	before := len(r.reel())
+	before := len(r.allFrames())
 	if err := r.Apply(t.Context(), loaded); err != nil {
 		t.Fatal(err)
 	}
 	r.next(3)
-	for _, f := range r.reel()[before:] {
+	for _, f := range r.allFrames()[before:] {
 		if p := probe(f, "probe"); len(f.Notices) > 0 || p.Mean.Windows <= 3 {
 			t.Errorf("frame %d: %q, the mean of %d windows", f.Number, f.Notices, p.Mean.Windows)
 		}

@@ -13,12 +13,12 @@ import (
 
 // A Script is the output of a script of dtrace(1) or bpftrace.
 type Script struct {
-	Text     io.ReadCloser // closing it ends a Read that waits
-	Recorded bool          // it is of another time, such as that of a file
+	Text     io.ReadCloser // closing it ends a blocked Read
+	Recorded bool          // the text is from another time, for example from a file
 }
 
-// openScript opens a script as the only source. The error says which outcomes it
-// cannot tell of, and then the text is closed.
+// openScript opens a script as the only source. If the script cannot provide some outcomes, it
+// closes the text and returns an error that names them.
 func openScript(c config.Config, system *scope.System, plan outcome.Plan, s Script) (sources, error) {
 	if err := checkScript(c, system); err != nil {
 		return sources{}, errors.Join(err, s.Text.Close())
@@ -34,7 +34,7 @@ func openScript(c config.Config, system *scope.System, plan outcome.Plan, s Scri
 	return sources{all: all, scripted: true}, nil
 }
 
-// checkScript refuses a configuration that asks for more than a script can tell.
+// checkScript rejects a configuration that requests more than a script can provide.
 func checkScript(c config.Config, system *scope.System) error {
 	if c.Wrapper.Listen != "" || len(c.Wrapper.Connect) > 0 {
 		return fmt.Errorf("wrapper: %w: take it out of the scope file, or observe without --from", script.ErrPlan)
@@ -44,7 +44,7 @@ func checkScript(c config.Config, system *scope.System) error {
 	}
 	for _, p := range system.Probes {
 		if !asked(c, system, p.Spec.Name) {
-			continue // it is calculated
+			continue // it is only calculated
 		}
 		if err := script.Check(p.Spec); err != nil {
 			return fmt.Errorf("outcomes.%s: %w", p.Spec.Name, err)

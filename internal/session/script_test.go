@@ -12,7 +12,7 @@ import (
 	"github.com/beamscope/beamscope/internal/session"
 )
 
-// scriptScope is of the VM but for what the diagram calculates.
+// scriptScope has outcomes of the VM, and one that the diagram calculates.
 const scriptScope = `
 window: 100ms
 diagram: both = gc -> lifetime;
@@ -21,7 +21,7 @@ outcomes:
   lifetime: {vm: lifetime, dmax: 50ms, bins: 50}
 `
 
-// scriptText has an instance of each.
+// scriptText has one instance of each.
 const scriptText = `beamscope events 1
 t 9000000000000
 s gc 7 4711 9000010000000
@@ -40,9 +40,9 @@ func parsed(t *testing.T, text string) config.Config {
 	return c
 }
 
-// The output of a script is observed to its end, and composed as the diagram says.
+// The output of a script is observed to its end, and composed according to the diagram.
 func TestScript(t *testing.T) {
-	seen := newFilm()
+	seen := newObserverLog()
 	s, err := session.Open(t.Context(), parsed(t, scriptScope), session.Options{
 		Observers: []scope.Observer{seen},
 		Script:    &session.Script{Text: io.NopCloser(strings.NewReader(scriptText)), Recorded: true},
@@ -63,14 +63,14 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// What a script does not tell is refused, at first and while it runs.
+// Outcomes that a script does not provide are refused, at the start and during the run.
 func TestScriptRefuses(t *testing.T) {
 	refused := map[string]string{
-		"spans":          "outcomes: {a: {}}",
-		"of a diagram":   "{diagram: both = a -> gc, outcomes: {gc: {vm: gc}}}",
-		"over TCP":       "{wrapper: {listen: \"127.0.0.1:8080\"}, outcomes: {gc: {vm: gc}}}",
-		"groups":         "outcomes: {gc: {vm: gc, group: pid}}",
-		"threads to run": "outcomes: {wait: {vm: os-wait}}",
+		"spans":              "outcomes: {a: {}}",
+		"spans of a diagram": "{diagram: both = a -> gc, outcomes: {gc: {vm: gc}}}",
+		"over TCP":           "{wrapper: {listen: \"127.0.0.1:8080\"}, outcomes: {gc: {vm: gc}}}",
+		"groups":             "outcomes: {gc: {vm: gc, group: pid}}",
+		"scheduler threads":  "outcomes: {wait: {vm: os-wait}}",
 	}
 	r, w := io.Pipe()
 	defer w.Close()
@@ -86,7 +86,7 @@ func TestScriptRefuses(t *testing.T) {
 			t.Errorf("%s: error %v, want %v; the text is closed: %v", what, err, script.ErrPlan, closed.done)
 		}
 		if what == "over TCP" {
-			continue // no wrapper is added to any session
+			continue // wrappers cannot be added to any session
 		}
 		if err := s.Apply(t.Context(), c); !errors.Is(err, script.ErrPlan) {
 			t.Errorf("%s, later: error %v, want %v", what, err, script.ErrPlan)
@@ -94,7 +94,7 @@ func TestScriptRefuses(t *testing.T) {
 	}
 }
 
-// A closing is an empty text that knows whether it was closed.
+// A closing is an empty text that records whether it was closed.
 type closing struct {
 	strings.Reader
 	done bool

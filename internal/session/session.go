@@ -1,6 +1,5 @@
-// Package session puts an oscilloscope together: the sources that a configuration
-// asks for, the scope, recordings and snapshots. It is what the command line and
-// the dashboard start.
+// Package session connects the parts of an oscilloscope: the sources of a configuration, the scope,
+// recordings and snapshots. The command line and the dashboard start sessions.
 package session
 
 import (
@@ -10,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/beamscope/beamscope/internal/vmsource"
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/config"
@@ -24,72 +25,71 @@ import (
 	"github.com/beamscope/beamscope/internal/wrapper"
 )
 
-// ErrFixed is wrapped by errors of Apply about what cannot change while it runs.
+// ErrFixed is wrapped by errors of Apply about settings that cannot change during a run.
 var ErrFixed = errors.New("cannot change while it runs")
 
-// Options say what a Session does besides observing.
+// Options describe what a Session does in addition to observing.
 type Options struct {
-	// Observers are told everything, in this order.
+	// Observers get everything, in this order.
 	Observers []scope.Observer
 
-	// Record, where it is not nil, makes a recording of everything that is seen. It
-	// is called when that begins, and nothing could stop it any more.
+	// Record, if not nil, opens a recording of everything that is seen. The session calls it when
+	// the observation begins, after everything that could fail.
 	Record func() (*recording.Writer, error)
 
-	// Discover has names of spans that no outcome has become outcomes by themselves,
-	// and fits their scales to their delays. [Session.Config] has them as well.
+	// Discover makes outcomes from span names that have none, and fits their scales to their
+	// delays. [Session.Config] includes these outcomes.
 	Discover bool
 
-	// Limit bounds what observing costs the VMs. Above it, the outcome that costs most is
-	// taken off, and then the next; where nothing is left to take off, Run ends with
-	// [ErrPrice].
+	// Limit limits the cost for the VMs. Above it, the session gives up the most expensive
+	// outcome, and then the next one. If nothing is left to give up, Run ends with [ErrPrice].
 	Limit price.Limit
 
-	// Spare are names of outcomes of the configuration, built into the VM, that are left out
-	// where no programs can be attached to the VMs.
+	// Spare are names of built-in outcomes of the VM in the configuration. The session leaves them
+	// out if it cannot attach programs to the VMs, or if a VM does not have their events.
 	Spare []string
 
-	// Look are outcomes built into the VM that are added by themselves, one after the
-	// other, while no spans are discovered and observing costs little.
+	// Look lists outcomes built into the VM that the session adds by itself, one after the other,
+	// while no spans are discovered and observing costs little.
 	Look []string
 
-	// Script, where it is not nil, is where the events come from that the
-	// configuration names, and nothing is attached to. The session closes its text.
+	// Script, if not nil, is the source of the events, and the session attaches to nothing. It
+	// closes the script's text.
 	Script *Script
 
-	// Note says in snapshots where and how they were made.
+	// Note is a text for snapshots about where and how they were made.
 	Note string
 
-	// Notify is called with what a person should know of recordings and snapshots,
-	// from the goroutine of Run or Close.
+	// Notify is called with notices for people about recordings and snapshots, from the goroutine
+	// of Run or Close.
 	Notify func(outcome.Notice)
 
-	// Progress, where it is not nil, is called while the session attaches to VMs, see
-	// [outcome.VMConfig].
-	Progress func(outcome.Progress)
+	// Progress, if not nil, is called while the session attaches to VMs, see [vmsource.Config].
+	Progress func(vmsource.Progress)
+
+	opening []outcome.Notice // notices about opening the session
 }
 
-// A Session is an oscilloscope that is attached to something.
+// A Session is a running oscilloscope with its sources.
 type Session struct {
 	scope   *scope.Scope
 	sources sources
 	keeper  *keeper
-	record  *recorder // nil where nothing is recorded
-	finder  *finder   // nil where nothing is discovered
-	thrift  *thrift   // nil where the price is not bounded, and nothing is added
+	record  *recorder    // nil without a recording
+	finder  *finder      // nil without discovery
+	limiter *costLimiter // nil if the price is unlimited and no outcomes are added
 	closed  bool
 
-	applying chan struct{} // has room for one: who applies a configuration
+	applying chan struct{} // held while a configuration is applied; has a buffer of one
 
 	mu     sync.Mutex
-	config config.Config // in force, or about to be
-	known  config.Config // of which whoever applies another one knows
+	config config.Config // configuration in force, or about to be
+	known  config.Config // configuration that callers of Apply know
 }
 
-// Config returns the configuration in force: the one that was last applied, or that
-// the session was opened with, with what was discovered and fitted since. It is what
-// is to be saved, and what [Session.Apply] takes the next one to be made of. It may
-// be called from any goroutine.
+// Config returns the current configuration: the last one that was applied, or the first one, with
+// later discoveries and fits. Save this one, and derive the next one for [Session.Apply] from it.
+// Any goroutine may call it.
 func (s *Session) Config() config.Config {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *Session) Config() config.Config {
 	return s.config
 }
 
-// added reports whether an outcome was added by the session itself.
+// added reports whether the session added an outcome by itself.
 func (s *Session) added(spec outcome.Spec) bool {
 	if s.finder == nil {
 		return false
@@ -107,52 +107,89 @@ func (s *Session) added(spec outcome.Spec) bool {
 	return s.finder.found[originOfSpec(spec)] != nil
 }
 
-// SawSpans reports whether spans have been discovered, also where no outcome was made of
-// them yet.
+// SawSpans reports whether spans have been discovered, also if they belong to no outcome yet.
 func (s *Session) SawSpans() bool {
-	if s.finder == nil {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for at := range s.finder.found {
-		if at.span != "" {
-			return true
-		}
-	}
-	return false
+	return s.finder != nil && s.finder.spans.Load()
 }
 
-// attaching is how long it takes to attach, as a rule. Where it takes longer, the
-// first windows are not observed as a whole, and say so.
+// attaching is the usual time for attaching. If it takes longer, the first windows are marked as
+// not completely observed.
 const attaching = 700 * time.Millisecond
 
-// Open attaches to what a configuration names. Where the context is done before that has
-// been done, the error is its cause. The caller closes the session.
+// Open attaches to the VMs of a configuration. If the context ends before that is done, the error
+// is its cause. The caller closes the session.
 func Open(ctx context.Context, c config.Config, o Options) (*Session, error) {
 	s, err := openSession(ctx, c, o)
+	spare := func(out config.Outcome) bool { return slices.Contains(o.Spare, out.VM.Builtin) }
+	if missing := unseen(err); err != nil && len(missing) > 0 {
+		left := without(c, func(out config.Outcome) bool { return spare(out) && missing[out.Name] != nil })
+		if len(left.Outcomes) == len(c.Outcomes)-len(missing) { // the user requested none of them
+			for _, out := range c.Outcomes {
+				if why := missing[out.Name]; why != nil {
+					o.opening = append(o.opening, outcome.Notice{Time: monotonic.Now(), Text: notObserved(out.Name, why)})
+				}
+			}
+			return openSession(ctx, left, o)
+		}
+	}
 	if unattached(err) && len(o.Spare) > 0 {
-		c.Outcomes = slices.DeleteFunc(slices.Clone(c.Outcomes), func(out config.Outcome) bool { return slices.Contains(o.Spare, out.VM.Builtin) })
-		o.Spare = nil
-		return openSession(ctx, c, o)
+		return openSession(ctx, without(c, spare), o)
 	}
 	return s, err
 }
 
-// unattached reports whether an error says that programs cannot be attached to the VMs.
-func unattached(err error) bool {
-	return errors.Is(err, vm.ErrNoProbes) || errors.Is(err, bpf.ErrPermission) || errors.Is(err, bpf.ErrKernel)
+// without returns a configuration without the outcomes that which selects.
+func without(c config.Config, which func(config.Outcome) bool) config.Config {
+	c.Outcomes = slices.DeleteFunc(slices.Clone(c.Outcomes), which)
+	return c
+}
+
+// unseen returns the outcomes whose events a VM does not have according to an error, each with
+// that error.
+func unseen(err error) map[string]error {
+	found := make(map[string]error)
+	var look func(error)
+	look = func(err error) {
+		if e, ok := err.(*bpf.UnseenError); ok {
+			for _, name := range e.Outcomes {
+				found[name] = e
+			}
+			return
+		}
+		switch err := err.(type) {
+		case interface{ Unwrap() error }:
+			look(err.Unwrap())
+		case interface{ Unwrap() []error }:
+			for _, e := range err.Unwrap() {
+				look(e)
+			}
+		}
+	}
+	look(err)
+	return found
+}
+
+// unattached reports whether an error means that programs cannot be attached to the VMs.
+func unattached(err error) bool { return errors.Is(err, vm.ErrNoProbes) || withoutEBPF(err) }
+
+// withoutEBPF reports whether an error means that eBPF cannot be used here.
+func withoutEBPF(err error) bool {
+	return errors.Is(err, bpf.ErrPermission) || errors.Is(err, bpf.ErrKernel)
 }
 
 // Attached reports whether programs are attached to VMs. Otherwise only spans are observed.
 func (s *Session) Attached() bool { return s.sources.vms != nil }
+
+// Lacks reports whether an outcome cannot be observed, because it needs eBPF and that cannot be used
+// here. A notice has said why.
+func (s *Session) Lacks(o outcome.Spec) bool { return s.sources.lacking != nil && needsEBPF(o) }
 
 func openSession(ctx context.Context, c config.Config, o Options) (*Session, error) {
 	system, err := c.System()
 	if err != nil {
 		return nil, err
 	}
-	if err := checkSnapshots(c); err != nil { // before the VMs pay for it
+	if err := checkSnapshots(c); err != nil { // before attaching costs the VMs anything
 		return nil, err
 	}
 	plan := system.Plan(monotonic.Now() + int64(attaching))
@@ -165,7 +202,8 @@ func openSession(ctx context.Context, c config.Config, o Options) (*Session, err
 		return nil, errors.Join(err, opened.all.Close())
 	}
 	source := outcome.Source(opened.all)
-	// What is kept comes first: a terminal that goes away takes nothing with it.
+	// The keeper and the recorder come first, so that they have everything even if the terminal
+	// fails.
 	observers := []scope.Observer{s.keeper}
 	if o.Record != nil {
 		s.record = &recorder{create: o.Record}
@@ -181,37 +219,39 @@ func openSession(ctx context.Context, c config.Config, o Options) (*Session, err
 		o.Look = nil
 	}
 	if o.Limit != (price.Limit{}) || len(o.Look) > 0 {
-		s.thrift = newThrift(s, o.Limit, o.Look)
+		s.limiter = newCostLimiter(s, o.Limit, o.Look)
 		if opened.vms != nil {
-			s.thrift.leaver = opened.vms
+			s.limiter.leaver = opened.vms
 		}
-		source = &thriftySource{source, s.thrift}
-		observers = append(observers, s.thrift)
+		source = &limitedSource{source, s.limiter}
+		observers = append(observers, s.limiter)
 	}
 	missing := newMissing(s)
-	missing.notices = opened.notices
-	source = &noticingSource{source, missing}
-	observers = append(observers, missing)
+	missing.notices = append(o.opening, opened.notices...)
+	unset, sparse := newUnset(s), newSparse()
+	source = &noticingSource{source, missing, unset, sparse}
+	observers = append(observers, missing, unset, sparse)
 	if s.scope, err = scope.New(source, system, plan, observers...); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-// sources are what a session observes by.
+// sources are the sources of a session.
 type sources struct {
 	all      *outcome.Joint
-	vms      *outcome.VMSource // nil where there is none
-	rings    *ring.Source      // likewise
-	wrappers *wrapper.Source   // likewise
-	scripted bool              // they are the output of a script
-	notices  []outcome.Notice  // of opening them
+	vms      *vmsource.Source // nil if not used
+	rings    *ring.Source     // nil if not used
+	lacking  *unavailable     // outcomes that need eBPF where it cannot be used; nil if it can
+	wrappers *wrapper.Source  // nil if not used
+	scripted bool             // the source is the output of a script
+	notices  []outcome.Notice // notices about opening them
 }
 
-// errNothing says that there is nothing to do.
+// errNothing means that there is nothing to observe.
 var errNothing = errors.New("no outcomes to observe: name them in the scope file, or have them discovered")
 
-// openSources opens what the options say.
+// openSources opens the sources according to the options.
 func openSources(ctx context.Context, c config.Config, system *scope.System, plan outcome.Plan, o Options) (sources, error) {
 	if o.Script != nil {
 		return openScript(c, system, plan, *o.Script)
@@ -219,8 +259,7 @@ func openSources(ctx context.Context, c config.Config, system *scope.System, pla
 	return open(ctx, c, plan, o)
 }
 
-// open opens the sources that a plan needs, and that of the VMs where their spans are
-// to be discovered.
+// open opens the sources that a plan needs. With discovery it also opens those of VMs.
 func open(ctx context.Context, c config.Config, plan outcome.Plan, o Options) (s sources, err error) {
 	overTCP := func(s outcome.Spec) bool { return s.Wrapper != "" }
 	inKernel := func(s outcome.Spec) bool { return !overTCP(s) }
@@ -231,7 +270,7 @@ func open(ctx context.Context, c config.Config, plan outcome.Plan, o Options) (s
 		}
 		return sources{}, err
 	}
-	// The wrappers first: theirs is a plan that can be taken back.
+	// The wrappers come first, because their source can return to an earlier plan.
 	if w := c.Wrapper; w.Listen != "" || len(w.Connect) > 0 {
 		s.wrappers, err = wrapper.New(wrapper.Config{Listen: w.Listen, Connect: w.Connect, Remote: w.Remote, Plan: plan.Only(overTCP)})
 		if err != nil {
@@ -243,10 +282,14 @@ func open(ctx context.Context, c config.Config, plan outcome.Plan, o Options) (s
 		if err := s.openVMs(ctx, c, plan, spans, o); err != nil {
 			return closeAll(err)
 		}
-		// The VMs' source comes last: it may refuse a plan, and cannot take one back.
+		// The VMs' source comes last, because it may refuse a plan and cannot return to an
+		// earlier one.
 		parts = append(parts, outcome.Part{Source: s.rings, Wants: isSpan})
-		if s.vms != nil {
+		switch {
+		case s.vms != nil:
 			parts = append(parts, outcome.Part{Source: s.vms, Wants: inKernel})
+		case s.lacking != nil:
+			parts = append(parts, outcome.Part{Source: s.lacking, Wants: needsEBPF})
 		}
 	}
 	if len(parts) == 0 {
@@ -260,54 +303,84 @@ func open(ctx context.Context, c config.Config, plan outcome.Plan, o Options) (s
 
 func isSpan(s outcome.Spec) bool { return s.Span != "" }
 
-// openVMs opens the sources of VMs. Where no programs can be attached, because the kernel or
-// the user's rights do not allow it, or no VM has probes, spans are read from the VMs' memory
-// alone, as long as nothing else is asked for.
+// openVMs opens the sources of VMs. Attaching programs may be impossible, because the kernel or
+// the user's rights do not allow it or no VM has probes. Then spans are read from the VMs'
+// memory. If the plan needs more, that is an error where the VMs are to blame. Where eBPF cannot be
+// used, those outcomes are marked as not observed, provided that there are others.
 func (s *sources) openVMs(ctx context.Context, c config.Config, plan, inKernel outcome.Plan, o Options) (err error) {
-	s.vms, err = outcome.NewVMSource(ctx, outcome.VMConfig{
+	s.vms, err = vmsource.New(ctx, vmsource.Config{
 		Target: c.Target, Plan: inKernel, Discover: o.Discover, Explain: o.Discover && c.Explain, Progress: o.Progress,
 	})
-	onlySpans := !slices.ContainsFunc(inKernel.Specs, func(s outcome.Spec) bool { return !isSpan(s) })
-	switch {
-	case err == nil:
-	case onlySpans && unattached(err):
-		s.notices = append(s.notices, outcome.Notice{Time: monotonic.Now(), Text: fmt.Sprintf("only spans of the application beamscope are observed, from the memory of the VM: %v", err)})
-	default:
-		return err
-	}
 	why := err
-	s.rings, err = ring.New(ctx, ring.Config{Target: c.Target, Plan: plan.Only(isSpan), Discover: o.Discover, Kernel: s.vms != nil})
+	if why != nil {
+		if err := s.doWithout(plan, why, o); err != nil {
+			return err
+		}
+	}
+	s.rings, err = ring.New(ctx, ring.Config{Target: c.Target, Plan: plan.Only(isSpan), Discover: o.Discover, Kernel: s.vms != nil, Explain: o.Discover && c.Explain})
+	expected := o.Discover || slices.ContainsFunc(plan.Specs, isSpan)
 	switch {
 	case err != nil && s.vms != nil:
 		return errors.Join(err, s.vms.Close())
 	case err != nil:
 		return err
-	case why != nil && !errors.Is(why, vm.ErrNoProbes) && !s.rings.Found():
-		// Spans of VMs with probes fire these as a rule, and nothing would be seen of them.
-		return errors.Join(fmt.Errorf("%w (and no VM has recorded spans that could be read without)", why), s.rings.Close())
+	case why != nil && expected && !errors.Is(why, vm.ErrNoProbes) && !s.rings.Found():
+		// Spans of VMs with probes may fire the probes, and would remain unseen.
+		return errors.Join(withoutSpans(why, s.rings.Forbidden()), s.rings.Close())
 	}
 	return nil
 }
 
-// Run observes until the context is done, for so long (0: without end), or until
-// what is observed has ended.
+// doWithout continues without programs in the kernel, which cannot be attached for the given
+// reason. It returns that as an error if the plan cannot do without.
+func (s *sources) doWithout(plan outcome.Plan, why error, o Options) error {
+	if !unattached(why) {
+		return why
+	}
+	needing := plan.Only(needsEBPF)
+	if n := len(needing.Specs); n > 0 && (!withoutEBPF(why) || n == len(plan.Specs)) {
+		return why
+	}
+	if withoutEBPF(why) {
+		s.lacking = newUnavailable(needing, why)
+	}
+	if !o.Discover && !slices.ContainsFunc(plan.Specs, isSpan) {
+		return nil // no spans are expected
+	}
+	text := fmt.Sprintf("only spans of the application beamscope are observed: %v", why)
+	if errors.Is(why, vm.ErrNoProbes) {
+		text = fmt.Sprintf("no VM has probes: only spans of the application beamscope are observed (%v)", why)
+	}
+	s.notices = append(s.notices, outcome.Notice{Time: monotonic.Now(), Text: text})
+	return nil
+}
+
+// withoutSpans returns the error for a session that can neither attach programs nor read spans.
+// forbidden is why this user may not read the spans of a VM, or nil.
+func withoutSpans(why, forbidden error) error {
+	if forbidden != nil {
+		return fmt.Errorf("%w; and not permitted to read the spans in a VM's memory, which needs no eBPF: %w. The VM's own user may read them, too", why, forbidden)
+	}
+	return fmt.Errorf("%w (and no VM has recorded spans that could be read without)", why)
+}
+
+// Run observes until the context is done, until the time limit (0: none), or until everything
+// that it observes has ended.
 func (s *Session) Run(ctx context.Context, limit time.Duration) error {
 	if s.finder != nil {
 		defer s.finder.begin(ctx)()
 	}
-	if s.thrift != nil {
-		defer s.thrift.begin(ctx)()
+	if s.limiter != nil {
+		defer s.limiter.begin(ctx)()
 	}
 	return s.scope.Run(ctx, limit)
 }
 
-// Apply goes on with another configuration, see [scope.Scope.Apply]. What is
-// observed, the wrappers' addresses and the folder of the snapshots stay as they
-// are; an error about them wraps [ErrFixed].
-//
-// What was discovered and fitted since [Session.Config] was last called, or Apply,
-// is kept: the caller does not know of it. An outcome that is missing otherwise was
-// removed by the caller, and is not discovered again.
+// Apply applies another configuration, see [scope.Scope.Apply]. The target, the wrappers'
+// addresses and the folder of the snapshots cannot change. An error about them wraps [ErrFixed].
+// Apply keeps discoveries and fits since the last call of [Session.Config] or Apply, because the
+// caller does not know them. If another outcome is missing, the caller has removed it, and it is
+// not discovered again.
 func (s *Session) Apply(ctx context.Context, c config.Config) error {
 	s.mu.Lock()
 	base := s.known
@@ -315,8 +388,8 @@ func (s *Session) Apply(ctx context.Context, c config.Config) error {
 	return s.ApplyFrom(ctx, base, c)
 }
 
-// ApplyFrom is Apply of a configuration that was made of another one, base, which
-// [Session.Config] has returned at some time.
+// ApplyFrom is like Apply, for a configuration that was derived from base, which [Session.Config]
+// returned at some time.
 func (s *Session) ApplyFrom(ctx context.Context, base, c config.Config) error {
 	return s.change(ctx, func(now config.Config) (config.Config, func(), error) {
 		if s.finder == nil {
@@ -330,11 +403,11 @@ func (s *Session) ApplyFrom(ctx context.Context, base, c config.Config) error {
 	})
 }
 
-// errUnchanged says that there is nothing to apply.
+// errUnchanged means that there is nothing to apply.
 var errUnchanged = errors.New("nothing to change")
 
-// change goes on with what edit makes of the configuration in force. One after the
-// other does so. What edit returns besides is called when that is done, under the lock.
+// change applies the configuration that edit returns for the one in force. Calls are serialized.
+// After the change it calls the function that edit returned, under the lock.
 func (s *Session) change(ctx context.Context, edit func(now config.Config) (c config.Config, done func(), err error)) error {
 	select {
 	case s.applying <- struct{}{}:
@@ -387,7 +460,7 @@ func (s *Session) Close() error {
 	return errors.Join(s.sources.all.Close(), s.record.close())
 }
 
-// snapshotOptions returns how a configuration wants snapshots.
+// snapshotOptions returns the options for the snapshots of a configuration.
 func snapshotOptions(c config.Config, note string) snapshot.Options {
 	now := monotonic.Now()
 	return snapshot.Options{

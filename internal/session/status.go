@@ -9,29 +9,29 @@ import (
 	"github.com/beamscope/beamscope/internal/wrapper"
 )
 
-// A Status says how a session stands with what it observes.
+// A Status is the present state of a session's sources.
 type Status struct {
-	VMs      []outcome.VMStatus // whose spans are observed, and those that cannot be
-	Wrappers *WrapperStatus     // nil where none are waited for
+	VMs      []outcome.VMStatus // VMs whose spans are observed, and VMs that cannot be observed
+	Wrappers *WrapperStatus     // nil if the session uses no wrappers
 
-	// Spans reports whether spans have been discovered, also where none is an outcome yet.
+	// Spans reports whether spans have been discovered, even if none belongs to an outcome yet.
 	Spans bool
 
-	// Beyond are the names of spans that were discovered and have no outcome, because
-	// there were [MaxFound].
+	// Beyond are the names of discovered spans without an outcome for lack of room, see
+	// [MaxFound].
 	Beyond []string
 }
 
-// A WrapperStatus says how it stands with wrappers, over TCP.
+// A WrapperStatus is the status of wrappers, over TCP.
 type WrapperStatus struct {
-	Listen  string // address where they connect
-	Started bool   // they are told to send
+	Listen  string // address to which they connect
+	Started bool   // the session has asked them to send
 	Peers   []wrapper.Peer
 	Refused uint64 // connections that were refused since the beginning
 }
 
-// Status returns how it stands with VMs and wrappers. It may be called from any
-// goroutine, and does not wait for the run.
+// Status returns the state of VMs and wrappers. Any goroutine may call it, and it does not wait
+// for the run.
 func (s *Session) Status() Status {
 	var st Status
 	if s.sources.vms != nil {
@@ -52,7 +52,7 @@ func (s *Session) Status() Status {
 	return st
 }
 
-// withRings adds what is known of the VMs' rings.
+// withRings adds the status of the VMs' rings.
 func withRings(vms []outcome.VMStatus, rings []ring.Status) []outcome.VMStatus {
 	all := slices.Clone(vms)
 	for _, r := range rings {
@@ -70,17 +70,17 @@ func withRings(vms []outcome.VMStatus, rings []ring.Status) []outcome.VMStatus {
 	return all
 }
 
-// HasWrappers reports whether wrappers are waited for.
+// HasWrappers reports whether the session uses wrappers.
 func (s *Session) HasWrappers() bool { return s.sources.wrappers != nil }
 
-// StartWrappers tells the wrappers to send instances, as it is from the beginning.
+// StartWrappers makes the wrappers send instances. This is the initial state.
 func (s *Session) StartWrappers() {
 	if s.HasWrappers() {
 		s.sources.wrappers.Start()
 	}
 }
 
-// StopWrappers tells the wrappers to send no instances.
+// StopWrappers makes the wrappers stop sending instances.
 func (s *Session) StopWrappers() {
 	if s.HasWrappers() {
 		s.sources.wrappers.Stop()

@@ -13,11 +13,10 @@ import (
 	"github.com/beamscope/beamscope/internal/session"
 )
 
-// workersScope is the scope file of two workers side by side. Bins are of half a
-// millisecond, an eighth of what a worker takes in the mean. The bounds are 4.417
-// standard errors: of independent windows, chance puts the truth outside of them once in
-// 10⁵ times. The history is as
-// long as what is looked at after a change.
+// workersScope returns the scope file of two workers side by side. Bins are half a millisecond
+// wide, an eighth of a worker's mean delay. The bounds are 4.417 standard errors: for independent
+// windows, chance puts the truth outside of them once in 10⁵ times. The history is as long as the
+// frames that are examined after a change.
 func workersScope(probe string) string {
 	return `
 window: 500ms
@@ -39,7 +38,7 @@ const (
 	allToFinish   = "a:probe(worker_1, worker_2)"
 )
 
-// A trial is an experiment with two workers, and what was found wrong.
+// A trial is an experiment with two workers, and the faults that it found.
 type trial struct {
 	*rig
 	faults []string
@@ -49,10 +48,10 @@ func (x *trial) errorf(format string, args ...any) {
 	x.faults = append(x.faults, fmt.Sprintf(format, args...))
 }
 
-// try does an experiment, and does it again where it found something wrong while the
-// machine stood still: then both workers are late at the same time, which is the
-// very dependence that must not be found otherwise. It is known by the timeouts, as
-// a worker takes 80 ms more than its 4 with a probability of e⁻²⁰.
+// try runs an experiment. If it found faults while the machine stood still, try runs it again:
+// both workers are late at the same time then, and that dependence would invalidate the result.
+// Timeouts show that the machine stood still, because a worker takes 80 ms more than its 4 ms
+// with a probability of only e⁻²⁰.
 func try(t *testing.T, system, scopeFile string, experiment func(x *trial)) {
 	t.Helper()
 	const tries = 5
@@ -63,22 +62,22 @@ func try(t *testing.T, system, scopeFile string, experiment func(x *trial)) {
 		if len(x.faults) == 0 {
 			return
 		}
-		if !x.reel().timedOut() {
+		if !x.allFrames().timedOut() {
 			t.Fatalf("%s\n%v", strings.Join(x.faults, "\n"), x)
 		}
 		t.Logf("once more, as the machine stood still: %s", strings.Join(x.faults, "; "))
 	}
-	t.Errorf("the machine stands still all the time: no result in %d tries", tries)
+	t.Errorf("the machine stood still every time: no result in %d tries", tries)
 }
 
-func (r reel) timedOut() bool {
+func (r frameList) timedOut() bool {
 	return slices.ContainsFunc(r, func(f *scope.Frame) bool {
 		return slices.ContainsFunc(f.Probes, func(p scope.Probe) bool { return p.Counts.Timeouts > 0 })
 	})
 }
 
-// Whoever takes the first to finish for a sequence is told so; with the right
-// diagram, what is calculated is what is observed (thesis, 6.2.1).
+// A diagram with a sequence instead of the first to finish is reported as wrong. With the right
+// diagram the calculated and the observed ΔQ agree (thesis, 6.2.1).
 func TestWrongOperator(t *testing.T) {
 	t.Parallel()
 	try(t, "ftf", workersScope(inSequence), func(x *trial) {
@@ -87,22 +86,22 @@ func TestWrongOperator(t *testing.T) {
 		if cause := wrong.Fired[0].Cause; !strings.Contains(cause, "faster than the calculated one") {
 			x.errorf("cause %q, want that the observed ΔQ is the faster one", cause)
 		}
-		if gap(x.reel()) == 0 {
+		if gap(x.allFrames()) == 0 {
 			x.errorf("the bands of a sequence and of the first to finish meet everywhere")
 		}
 
-		before := len(x.reel())
+		before := len(x.allFrames())
 		x.apply(workersScope(firstToFinish))
-		x.await(x.t, "the end of the incident", func() bool { return len(x.reel().last("probe").Active) == 0 })
-		if !x.reel()[before:].noticed("another diagram: every calculated history begins anew") {
+		x.await(x.t, "the end of the incident", func() bool { return len(x.allFrames().last("probe").Active) == 0 })
+		if !x.allFrames()[before:].noticed("another diagram: every calculated history begins anew") {
 			x.errorf("no frame says that the diagram is another one")
 		}
 		agree(x, x.next(15))
 	})
 }
 
-// The first to finish does not care how slow the other worker is (thesis, 6.2.1).
-func TestFirstToFinishIsUnmoved(t *testing.T) {
+// The first to finish does not depend on how slow the other worker is (thesis, 6.2.1).
+func TestFirstToFinishIsUnchanged(t *testing.T) {
 	t.Parallel()
 	const slow = 20 * time.Millisecond
 
@@ -111,24 +110,25 @@ func TestFirstToFinishIsUnmoved(t *testing.T) {
 		x.set("slow_2", "20")
 		after := x.next(15)
 
-		// The medians of 1000 and 1500 delays are known to within 0.6 ms. The rest
-		// of the margin is for what a busy machine adds to one of them.
+		// The medians of 1000 and 1500 delays have an error of at most 0.6 ms. The rest of the
+		// margin allows for a busy machine, which may delay one of them.
 		rise := after.median(x.t, "worker_2") - before.median(x.t, "worker_2")
 		if rise < slow-3*time.Millisecond || rise > slow+10*time.Millisecond {
 			x.errorf("worker_2's median has risen by %v, want %v", rise, slow)
 		}
-		// Only where worker 1 takes longer than 20 ms, e⁻⁵ of the time, can the other
-		// one be first.
+		// The other worker can be first only if worker 1 takes longer than 20 ms, with a
+		// probability of e⁻⁵.
 		d := distance(x.t, after.pooled(x.t, "probe"), after.pooled(x.t, "worker_1"))
 		x.t.Logf("worker_2's median has risen by %v, the probe is %.3f apart from worker_1", rise, d)
 		if d > 0.05 {
 			x.errorf("the probe is %.3f apart from worker_1 alone", d)
 		}
-		agree(x, x.reel())
+		agree(x, x.allFrames())
 	})
 }
 
-// All to finish is as slow as the slower worker: 2 ms of 4 are seen (thesis, 6.2.2).
+// All to finish is as slow as the slower worker: a delay of 2 ms in addition to 4 ms is visible
+// (thesis, 6.2.2).
 func TestAllToFinishFollows(t *testing.T) {
 	t.Parallel()
 	try(t, "atf", workersScope(allToFinish), func(x *trial) {
@@ -136,10 +136,10 @@ func TestAllToFinishFollows(t *testing.T) {
 		x.set("slow_2", "2")
 		slowed := x.next(25)
 
-		// If worker 2 were as fast as worker 1, the probe would take no longer than
-		// 5 ms as often as both of two like worker 1 do: 0.51 of the time. It does so
-		// 0.38 of the time; the difference has a standard deviation of 0.02. Both are
-		// of the same windows: from others, it might be the machine that is slower.
+		// If worker 2 were as fast as worker 1, the probe would take at most 5 ms with the
+		// probability that two workers like worker 1 both do: 0.51. The real probability is 0.38,
+		// and the difference has a standard deviation of 0.02. Both figures come from the same
+		// windows, because in different ones the machine might have been slower.
 		const within = 10 // bins of 0.5 ms
 		worker := slowed.pooled(x.t, "worker_1").AppendECDF(nil)[within]
 		got := slowed.pooled(x.t, "probe").AppendECDF(nil)[within]
@@ -151,13 +151,12 @@ func TestAllToFinishFollows(t *testing.T) {
 		if lag < time.Millisecond || lag > 3*time.Millisecond {
 			x.errorf("worker_2's median is %v above that of worker_1, want 2 ms", lag)
 		}
-		agree(x, x.reel())
+		agree(x, x.allFrames())
 	})
 }
 
-// agree finds fault where the observed and the calculated ΔQ of the probe do not
-// agree.
-func agree(x *trial, frames reel) {
+// agree adds a fault if the observed and the calculated ΔQ of the probe do not agree.
+func agree(x *trial, frames frameList) {
 	if fired := frames.fired(); len(fired) > 0 {
 		x.errorf("%+v", fired)
 	}
@@ -166,16 +165,14 @@ func agree(x *trial, frames reel) {
 	}
 }
 
-// gap returns by how much the bands of the observed and the calculated mean ΔQ of the
-// probe miss each other, in the last frame, at the edge where that is the most; 0
-// where they meet everywhere.
-//
-// The bands are about chance. Besides, the mean of the calculated ΔQs is one of the
-// middles of their bounds, and apart from the exact one by half of what is between
-// these at the most. And a band has no width where none of the instances came so
-// early, or so late: by chance, a share of −ln α/n of what is to come may all the same.
-func gap(frames reel) float64 {
-	const alpha = 1e-5 // the chance of more than 4.417 standard errors
+// gap returns the largest distance between the bands of the observed and the calculated mean ΔQ
+// of the probe in the last frame, over all edges. It returns 0 if they meet everywhere.
+// The bands only cover chance, so gap subtracts two further uncertainties. The mean of the
+// calculated ΔQs is a mean of the middles of their bounds, and differs from the exact one by at
+// most half the width of these bounds. And a band has no width at delays that no instance had,
+// although by chance a share of up to −ln α/n of all instances may have such delays.
+func gap(frames frameList) float64 {
+	const alpha = 1e-5 // probability of more than 4.417 standard errors
 
 	p := frames.last("probe")
 	o, c := p.Mean.Band, p.CalculatedMean.Band

@@ -1,12 +1,12 @@
 package snapshot
 
-// A body is a sequence of blocks, and how many there are.
+// A body is a sequence of blocks, with their number.
 type body struct {
 	data            []byte
 	blocks, batches uint64
 }
 
-// add adds a block that is not a batch. An empty one is none.
+// add adds a block that is not a batch. It ignores an empty one.
 func (b *body) add(block []byte) {
 	if len(block) > 0 {
 		b.data = append(b.data, block...)
@@ -14,7 +14,7 @@ func (b *body) add(block []byte) {
 	}
 }
 
-// addWindow adds a window with what came before it.
+// addWindow adds a window with the blocks before it.
 func (b *body) addWindow(s *slot) {
 	b.add(s.config)
 	b.addNotices(s)

@@ -14,14 +14,14 @@ import (
 	"github.com/beamscope/beamscope/internal/trusted"
 )
 
-// temporary is what the names of files match that are being written.
+// temporary matches the names of files that are being written.
 const temporary = ".snapshot-*.tmp"
 
-// abandoned is after how long nobody is writing a temporary file any more.
+// abandoned is the age from which on a temporary file is no longer being written.
 const abandoned = time.Hour
 
-// writeFile writes a file into a folder, at once or not at all. It never replaces
-// one: where there is one of this name, a number is added.
+// writeFile writes a file into a folder atomically. It never replaces a file: if the name exists,
+// it adds a number.
 func writeFile(dir, name string, parts [][]byte) (path string, err error) {
 	folder, err := trusted.MakeFolder(dir)
 	if err != nil {
@@ -42,7 +42,7 @@ func writeFile(dir, name string, parts [][]byte) (path string, err error) {
 	return filepath.Join(dir, name), folder.Sync()
 }
 
-// writeTemporary writes a temporary file, so that it is on the disk, and returns its name.
+// writeTemporary writes a temporary file to the disk, and returns its name.
 func writeTemporary(folder *trusted.Folder, parts [][]byte) (name string, err error) {
 	before, after, _ := strings.Cut(temporary, "*")
 	file, name, err := folder.CreateTemp(before, after)
@@ -63,7 +63,7 @@ func writeTemporary(folder *trusted.Folder, parts [][]byte) (name string, err er
 	return name, nil
 }
 
-// freeName returns a name in the folder that nothing has.
+// freeName returns an unused name in the folder.
 func freeName(folder *trusted.Folder, name string) (string, error) {
 	stem := strings.TrimSuffix(name, extension)
 	for n := 2; ; n++ {
@@ -72,7 +72,7 @@ func freeName(folder *trusted.Folder, name string) (string, error) {
 		} else if err != nil {
 			return "", err
 		}
-		name = fmt.Sprintf("%s_%d%s", stem, n, extension) // sorts after the first
+		name = fmt.Sprintf("%s_%d%s", stem, n, extension) // sorts after the first one
 	}
 }
 
@@ -82,11 +82,10 @@ type found struct {
 	size int64
 }
 
-// find returns the snapshots in a folder, the oldest first: the regular files that
-// are called like snapshots and begin like recordings. A folder that is not there
-// has none.
+// find returns the snapshots in a folder, the oldest first. These are the regular files that have
+// names of snapshots and begin like recordings. A folder that does not exist has none.
 func find(dir string) ([]found, error) {
-	entries, err := os.ReadDir(dir) // sorted
+	entries, err := os.ReadDir(dir) // sorted by name
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -100,26 +99,25 @@ func find(dir string) ([]found, error) {
 		}
 		info, err := entry.Info()
 		path := filepath.Join(dir, entry.Name())
-		if err == nil && isRecording(path) { // else it has just gone, or is not ours
+		if err == nil && isRecording(path) { // otherwise it has just gone, or is a different kind of file
 			files = append(files, found{path, info.Size()})
 		}
 	}
 	return files, nil
 }
 
-// isRecording reports whether a file begins like a recording, be it damaged or of
+// isRecording reports whether a file begins like a recording, even a damaged one or one of
 // another version.
 func isRecording(path string) bool {
-	r, err := recording.Open(context.Background(), path) // a regular file
+	r, err := recording.Open(context.Background(), path) // find has checked that it is a regular file
 	if err != nil {
 		return errors.Is(err, recording.ErrDamaged) || errors.Is(err, recording.ErrVersion)
 	}
 	return r.Close() == nil
 }
 
-// prune deletes the oldest snapshots until there are no more than so many files and
-// bytes, and what was left behind by writers that were killed. The file to keep
-// stays.
+// prune deletes the oldest snapshots until at most this many files and bytes remain. It also
+// deletes temporary files of writers that were killed. It never deletes keep.
 func prune(dir, keep string, files int, size int64) error {
 	folder, err := trusted.OpenFolder(dir)
 	if err != nil {
@@ -168,12 +166,12 @@ func removeAbandoned(folder *trusted.Folder, dir string) error {
 	return nil
 }
 
-// escaped returns a path as a pattern that matches it alone.
+// escaped returns a pattern that matches only this path.
 func escaped(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// remove deletes the file of a path from the folder, if nobody else has.
+// remove deletes the file with a path from the folder. It ignores a file that is already gone.
 func remove(folder *trusted.Folder, path string) error {
 	if err := folder.Remove(filepath.Base(path)); !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -18,7 +18,7 @@ import (
 	"github.com/beamscope/beamscope/internal/snapshot"
 )
 
-// fire makes snapshots of windows from one to another, one each.
+// fire makes a snapshot for each of some windows.
 func fire(t *testing.T, o snapshot.Options, from, to int) []error {
 	t.Helper()
 	o.After = 0
@@ -31,11 +31,11 @@ func fire(t *testing.T, o snapshot.Options, from, to int) []error {
 	return errs
 }
 
-// The folder and its files are for nobody else.
+// Only the owner can access the folder and its files.
 func TestModes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "snapshots")
 	if infos := list(t, dir); len(infos) != 0 {
-		t.Errorf("in a folder that is not there: %v", infos)
+		t.Errorf("in a folder that does not exist: %v", infos)
 	}
 	fire(t, options(dir), 0, 1)
 	for path, want := range map[string]os.FileMode{dir: 0o700, list(t, dir)[0].Path: 0o600} {
@@ -45,7 +45,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// Old snapshots make way for new ones, and nothing else does.
+// Only old snapshots are removed to make room for new ones.
 func TestMaxFiles(t *testing.T) {
 	dir := t.TempDir()
 	others := []string{"run.bsr", "20001121T014501.123Z-b-qta.bsr", "20001121T014501.123Z-b-qta.bsr.txt", ".snapshot-1.tmp"}
@@ -73,11 +73,11 @@ func TestMaxBytes(t *testing.T) {
 	fire(t, o, 4, 5)
 	equal(t, []string{"20261121T014505.123Z-b-qta.bsr", "20261121T014504.123Z-b-qta.bsr"}, names(list(t, dir)))
 	o.MaxBytes = 1
-	fire(t, o, 0, 1) // the oldest by its name, and yet the one that stays
+	fire(t, o, 0, 1) // the oldest one by its name, but it must stay
 	equal(t, []string{"20261121T014501.123Z-b-qta.bsr"}, names(list(t, dir)))
 }
 
-// A snapshot replaces no file, and is listed after those of the same moment.
+// A snapshot replaces no file. It is listed after those of the same moment.
 func TestSameName(t *testing.T) {
 	dir := t.TempDir()
 	fire(t, options(dir), 0, 1)
@@ -88,7 +88,7 @@ func TestSameName(t *testing.T) {
 	}, names(list(t, dir)))
 }
 
-// Whatever a probe is called, a name is that of a file in the folder.
+// For any name of a probe, the snapshot gets a valid file name in the folder.
 func TestNames(t *testing.T) {
 	for probe, want := range map[string]string{
 		"":                       "-manual",
@@ -104,7 +104,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A folder that cannot be written to is an error for each snapshot, and no more.
+// A folder that is not writable gives one error for each snapshot, and has no other effect.
 func TestUnwritable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, "")
@@ -117,7 +117,7 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// What writers that were killed long ago left behind is removed.
+// Old temporary files of writers that were killed are removed.
 func TestAbandoned(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a[1]")
 	fire(t, options(dir), 0, 1)
@@ -142,13 +142,13 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// Environment of the process that child is.
+// Environment of the process that runs child.
 const (
 	childDir   = "SNAPSHOT_TEST_DIR"
-	childLimit = "SNAPSHOT_TEST_LIMIT" // any: files cannot be larger than a few bytes
+	childLimit = "SNAPSHOT_TEST_LIMIT" // if set, files cannot be larger than a few bytes
 )
 
-// child writes snapshots until it is killed, and says so for each.
+// child writes snapshots until it is killed, and prints a line for each.
 func child(dir string) {
 	if os.Getenv(childLimit) != "" {
 		signal.Ignore(syscall.SIGXFSZ)
@@ -200,11 +200,11 @@ func startChild(t *testing.T, dir string, lines int, env ...string) (last string
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // killed
+	_ = cmd.Wait() // the child was killed
 	return last
 }
 
-// Whenever the process is killed, snapshots are whole or not there.
+// Whenever the process is killed, each snapshot is complete or does not exist.
 func TestKilled(t *testing.T) {
 	for lines := 1; lines < 10; lines++ {
 		dir := t.TempDir()
@@ -221,7 +221,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// A full disk is an error, and leaves no snapshot behind.
+// A full disk gives an error, and leaves no snapshot behind.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if text := startChild(t, dir, 3, childLimit+"=1"); !strings.Contains(text, "write snapshot 2026") {

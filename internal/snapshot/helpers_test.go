@@ -33,8 +33,8 @@ var (
 	vm    = outcome.VM{PID: 7, Node: "a@b"}
 )
 
-// options are those of a Keeper that shows 3 windows after 2 of history, and 2
-// after the trigger.
+// options returns the options of a Keeper that shows 3 windows after 2 of history, and 2 after
+// the trigger.
 func options(dir string) snapshot.Options {
 	return snapshot.Options{
 		Dir: dir, Header: recording.Header{Time: start, Note: "a note"},
@@ -71,8 +71,8 @@ func cause(n int, trigger string) *recording.Cause {
 
 func notice(text string) *outcome.Notice { return &outcome.Notice{Time: 9, Text: text} }
 
-// keep returns a Keeper, and a function that passes it entries, a cause as one that
-// fired, and closes it.
+// keep returns a Keeper and two functions. do passes entries to the Keeper, and treats a cause as
+// a trigger that fired. end closes it.
 func keep(t *testing.T, o snapshot.Options) (do func(entries ...any), end func() []error) {
 	var errs []error
 	o.Written = func(_ string, err error) { errs = append(errs, err) }
@@ -105,7 +105,7 @@ func pass(k *snapshot.Keeper, entry any) error {
 	return errors.ErrUnsupported
 }
 
-// windows are batches from one to another, without that.
+// windows returns the batches from one number to another, excluding the latter.
 func windows(from, to int) []any {
 	var entries []any
 	for n := from; n < to; n++ {
@@ -132,7 +132,7 @@ func list(t *testing.T, dir string) []snapshot.Info {
 	return infos
 }
 
-// replay returns a snapshot and what is in it after its causes.
+// replay returns a snapshot and its entries after the causes.
 func replay(t *testing.T, path string) (*snapshot.Reader, []any) {
 	t.Helper()
 	r, err := snapshot.Open(t.Context(), path)

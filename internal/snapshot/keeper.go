@@ -10,18 +10,18 @@ import (
 	"github.com/beamscope/beamscope/internal/recording"
 )
 
-// What is usual for the Options.
+// Default values of the Options.
 const (
 	DefaultBefore   = 30
-	DefaultPrelude  = 30 // the windows of a mean, as a rule
+	DefaultPrelude  = 30 // usually the windows of a mean
 	DefaultAfter    = 5 * time.Second
 	DefaultMaxFiles = 100
 	DefaultMaxBytes = 100 << 20
 )
 
-// Bounds of what is kept in memory.
+// Limits of the data in memory.
 const (
-	MaxWindows = 4096 // before the one that triggers
+	MaxWindows = 4096 // before the window of the trigger
 	MaxCauses  = 64   // of a snapshot; further ones are counted
 	maxNotices = 256  // between two windows; further ones are dropped
 	maxWaiting = 4    // snapshots that wait for the one that is being written
@@ -29,26 +29,26 @@ const (
 
 // Errors of a Keeper.
 var (
-	ErrOptions = errors.New("snapshots are not possible so")
+	ErrOptions = errors.New("invalid settings of snapshots")
 	ErrBusy    = errors.New("snapshot dropped: the disk is too slow")
 )
 
-// Options say what a Keeper keeps, and where.
+// Options configure the contents and the folder of a Keeper.
 type Options struct {
-	Dir     string           // folder of the snapshots, made when it is needed
+	Dir     string           // folder of the snapshots, created when it is needed
 	Header  recording.Header // of the snapshots
-	Before  int              // windows to show before the one that triggers
+	Before  int              // windows to show before the one of the trigger
 	Prelude int              // windows before those, for their history
-	After   time.Duration    // that is kept after the window that triggers
+	After   time.Duration    // how long to continue after the window of the trigger
 
-	// Bounds of the folder; the oldest snapshots make way for a new one. That one
-	// is kept, however large it is.
+	// Limits of the folder. The oldest snapshots are deleted to make room for a new one, which is
+	// kept however large it is.
 	MaxFiles int
 	MaxBytes int64
 
-	// Written is called for each snapshot when it is on the disk, or could not be
-	// written: then the path is "". With a path, the error is one of deleting old
-	// snapshots. It is called from a goroutine of the Keeper; nil is no call.
+	// Written, if not nil, is called for each snapshot that was written or could not be written.
+	// In the latter case the path is "". With a path, an error concerns the deletion of old
+	// snapshots. A goroutine of the Keeper calls it.
 	Written func(path string, err error)
 }
 
@@ -66,27 +66,26 @@ func (o *Options) check() error {
 	return nil
 }
 
-// A Keeper keeps the last windows, and makes snapshots of them. Its methods are
-// called from one goroutine and do not wait for the disk, except for Close. An
-// error of encoding wraps those of [recording.Encoder]; what it concerns is left
-// out, all else is kept.
+// A Keeper keeps the last windows, and makes snapshots of them. One goroutine calls its methods.
+// They do not wait for the disk, except Close. An encoding error wraps those of
+// [recording.Encoder]. The Keeper then leaves out the data that caused it and keeps the rest.
 type Keeper struct {
 	opts    Options
 	encoder recording.Encoder
 	scratch []byte
 
 	ring     ring
-	next     slot // what came since the last window
+	next     slot // data since the last window
 	batches  uint64
 	last     outcome.Window
 	lastTime time.Time
 
-	pending *pending // nil where no snapshot is under way
+	pending *pending // nil if no snapshot is in progress
 	jobs    chan *pending
 	writing sync.WaitGroup
 }
 
-// New returns a Keeper. It is to be closed. Errors wrap [ErrOptions].
+// New returns a Keeper. The caller closes it. Errors wrap [ErrOptions].
 func New(o Options) (*Keeper, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -96,7 +95,7 @@ func New(o Options) (*Keeper, error) {
 	return k, nil
 }
 
-// Config tells what is observed from the next window on.
+// Config sets the configuration from the next window on.
 func (k *Keeper) Config(c *recording.Config) error {
 	block, err := k.encoder.AppendConfig(k.scratch[:0], c)
 	if err != nil {
@@ -106,7 +105,7 @@ func (k *Keeper) Config(c *recording.Config) error {
 	return nil
 }
 
-// Notice keeps a notice.
+// Notice stores a notice.
 func (k *Keeper) Notice(n *outcome.Notice) error {
 	notices := &k.next.notices
 	if notices.blocks == maxNotices {
@@ -121,8 +120,8 @@ func (k *Keeper) Notice(n *outcome.Notice) error {
 	return nil
 }
 
-// Batch keeps a window. Where the snapshot under way had all that it wants before,
-// it is written; the error wraps [ErrBusy] where too many wait for that.
+// Batch stores a window. If the snapshot in progress was already complete, it is written. The
+// error wraps [ErrBusy] if too many snapshots wait to be written.
 func (k *Keeper) Batch(b *outcome.Batch) error {
 	err := k.complete()
 	block, encodeErr := k.encoder.AppendBatch(k.next.batch[:0], b)
@@ -139,9 +138,8 @@ func (k *Keeper) Batch(b *outcome.Batch) error {
 	return err
 }
 
-// complete has the snapshot under way written, if it has all that it wants. That is
-// not before the next window, as triggers fire after the windows that they are
-// about.
+// complete writes the snapshot in progress if it is complete. It is called at the next window,
+// because triggers fire after their windows.
 func (k *Keeper) complete() error {
 	p := k.pending
 	if p == nil || k.last.To < p.until {
@@ -157,8 +155,8 @@ func (k *Keeper) complete() error {
 	}
 }
 
-// Fire begins a snapshot because of what was seen in the last window, or adds a
-// cause to the one under way. Before the first window it does nothing.
+// Fire begins a snapshot because of the last window, or adds a cause to the snapshot in progress.
+// Before the first window it does nothing.
 func (k *Keeper) Fire(c *recording.Cause) error {
 	if k.batches == 0 {
 		return nil
@@ -174,7 +172,7 @@ func (k *Keeper) Fire(c *recording.Cause) error {
 	return nil
 }
 
-// begin returns a snapshot of what is in the ring.
+// begin returns a snapshot of the windows in the ring.
 func (k *Keeper) begin(c *recording.Cause) *pending {
 	before := k.ring.len - 1
 	shown := min(before, k.opts.Before)
@@ -190,8 +188,8 @@ func (k *Keeper) begin(c *recording.Cause) *pending {
 	}
 }
 
-// Close has the snapshot under way written as it is, marked as incomplete if it is,
-// and waits until all are written.
+// Close writes the snapshot in progress as it is, marked as incomplete if it is. It waits until
+// all snapshots are written.
 func (k *Keeper) Close() {
 	if p := k.pending; p != nil {
 		p.Complete = k.last.To >= p.until

@@ -10,8 +10,8 @@ import (
 	"github.com/beamscope/beamscope/internal/snapshot"
 )
 
-// A snapshot has the windows before the trigger, that one, and those after it,
-// exactly as they were.
+// A snapshot contains the windows before the trigger, the trigger's window, and those after it,
+// all unchanged.
 func TestSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	do, end := keep(t, options(dir))
@@ -35,22 +35,22 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// One incident is one snapshot, with all its causes, up to the last window in it.
+// One incident gives one snapshot with all its causes, up to its last window.
 func TestOneIncidentOneSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	do, end := keep(t, options(dir))
 	do(config("b"), batch(0), cause(0, "qta"), cause(0, "load"), batch(1), cause(1, "loss"), batch(2), cause(2, "failure"))
-	do(batch(3), cause(3, "qta")) // the next incident
+	do(batch(3), cause(3, "qta")) // begins the next incident
 	end()
 	infos := list(t, dir)
 	equal(t, []string{"20261121T014504.123Z-b-qta.bsr", "20261121T014501.123Z-b-qta.bsr"}, names(infos))
 	first := infos[1]
 	equal(t, []recording.Cause{*cause(0, "qta"), *cause(0, "load"), *cause(1, "loss"), *cause(2, "failure")}, first.Causes)
 	equal(t, recording.Snapshot{Causes: 4, Complete: true}, first.Snapshot)
-	equal(t, recording.Snapshot{Before: 3, Causes: 1}, infos[0].Snapshot) // incomplete
+	equal(t, recording.Snapshot{Before: 3, Causes: 1}, infos[0].Snapshot) // still incomplete
 }
 
-// The causes of a snapshot are bounded, and those that are left out counted.
+// The number of causes of a snapshot is limited. Further causes are counted.
 func TestManyCauses(t *testing.T) {
 	dir := t.TempDir()
 	do, end := keep(t, options(dir))
@@ -62,7 +62,7 @@ func TestManyCauses(t *testing.T) {
 	equal(t, recording.Snapshot{Causes: snapshot.MaxCauses, Omitted: 5}, list(t, dir)[0].Snapshot)
 }
 
-// Without anything kept after the trigger, a snapshot ends with it.
+// With no time after the trigger, a snapshot ends with the trigger's window.
 func TestNothingAfter(t *testing.T) {
 	dir := t.TempDir()
 	o := options(dir)
@@ -74,11 +74,11 @@ func TestNothingAfter(t *testing.T) {
 	equal(t, []any{config("b"), batch(1)}, got)
 }
 
-// The configuration of the first window is there, whenever it was given, and all
-// that came later, in their places.
+// A snapshot has the configuration of its first window, whenever that came into force, and all
+// later configurations at their places.
 func TestChangedPlan(t *testing.T) {
 	old, changed, renamed := config("b"), config("a", "b"), config("x")
-	for first := range 12 { // windows before the configuration changes
+	for first := range 12 { // number of windows before the configuration changes
 		dir := t.TempDir()
 		do, end := keep(t, options(dir))
 		before, between, after := windows(0, first), windows(first, first+2), windows(first+2, 14)
@@ -97,8 +97,7 @@ func TestChangedPlan(t *testing.T) {
 	}
 }
 
-// sinceWindow returns the entries from a window on, after the configuration that
-// holds for it.
+// sinceWindow returns the entries from a window on, after the configuration in force.
 func sinceWindow(n int, entries []any) []any {
 	var config any
 	for i, entry := range entries {
@@ -114,7 +113,7 @@ func sinceWindow(n int, entries []any) []any {
 	return nil
 }
 
-// Notices are kept between the windows where they came.
+// Notices are kept between the windows where they arrived.
 func TestNotices(t *testing.T) {
 	dir := t.TempDir()
 	o := options(dir)
@@ -142,7 +141,7 @@ func TestManyNotices(t *testing.T) {
 	}
 }
 
-// What cannot be recorded is an error, and all else is kept.
+// Data that cannot be recorded gives an error, and everything else is kept.
 func TestNotRecordable(t *testing.T) {
 	dir := t.TempDir()
 	do, end := keep(t, options(dir))
@@ -175,7 +174,7 @@ func TestNotRecordable(t *testing.T) {
 	k.Close()
 	_, got := replay(t, list(t, dir)[0].Path)
 	equal(t, []any{config("b"), batch(0), batch(2)}, got)
-	do(cause(0, "qta")) // before any window: nothing to keep
+	do(cause(0, "qta")) // ignored before the first window
 	end()
 }
 
@@ -197,7 +196,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// While nothing fires, keeping windows allocates nothing.
+// Keeping windows without firing allocates nothing.
 func TestKeeperAllocates(t *testing.T) {
 	k, err := snapshot.New(options(t.TempDir()))
 	if err != nil {
@@ -217,7 +216,7 @@ func TestKeeperAllocates(t *testing.T) {
 	}
 }
 
-// A disk that is too slow costs snapshots, and not the windows.
+// A slow disk leads to dropped snapshots, but not to dropped windows.
 func TestSlowDisk(t *testing.T) {
 	dir := t.TempDir()
 	o := options(dir)
@@ -244,7 +243,7 @@ func TestSlowDisk(t *testing.T) {
 	}
 	close(slow)
 	k.Close()
-	// At most one was being written, four were waiting, one was under way.
+	// At most one snapshot was being written, four were waiting, and one was in progress.
 	if written := len(list(t, dir)); busy == 0 || written+busy != 10 {
 		t.Errorf("%d written, %d dropped", written, busy)
 	}

@@ -21,24 +21,24 @@ var (
 	ErrNotSnapshot = errors.New("a recording that is not a snapshot")
 )
 
-// An Info is what is known of a snapshot without replaying it.
+// An Info describes a snapshot, as far as that is possible without a replay.
 type Info struct {
-	Number int    // 1 is the newest
+	Number int    // 1 for the newest one
 	Path   string // of the file
 	Size   int64  // in bytes
 	Time   time.Time
 
 	recording.Snapshot
-	Causes []recording.Cause // the first triggered it
+	Causes []recording.Cause // the first one triggered it
 	After  uint64            // windows after the one that triggered it
 
-	// Err says what is wrong with the file, and wraps an error of the package
-	// recording or ErrNotSnapshot. What could be read before is there.
+	// Err describes the damage of the file. It wraps an error of the package recording or
+	// ErrNotSnapshot. The other fields contain the data before the damage.
 	Err error
 }
 
-// List returns the snapshots in a folder, the newest first. Damaged ones are among
-// them. A folder that is not there has none.
+// List returns the snapshots in a folder, the newest first, including damaged ones. A folder that
+// does not exist has none.
 func List(dir string) ([]Info, error) {
 	files, err := find(dir)
 	if err != nil {
@@ -54,9 +54,9 @@ func List(dir string) ([]Info, error) {
 	return infos, nil
 }
 
-// read reads all of a snapshot.
+// read reads the whole snapshot.
 func (i *Info) read() error {
-	r, err := Open(context.Background(), i.Path) // a regular file
+	r, err := Open(context.Background(), i.Path) // find has checked that it is a regular file
 	if err != nil {
 		return err
 	}
@@ -78,14 +78,14 @@ func (i *Info) read() error {
 	}
 }
 
-// Find returns the path of the snapshot with a number, 1 for the newest, or whose
-// file has a name that begins so. Errors wrap [ErrNotFound].
+// Find returns the path of the snapshot with a number, 1 for the newest, or with a name that
+// begins with id. Errors wrap [ErrNotFound].
 func Find(dir, id string) (path string, err error) {
 	files, err := find(dir)
 	if err != nil {
 		return "", fmt.Errorf("find snapshot: %w", err)
 	}
-	// A name begins with a date, of 8 digits.
+	// Names begin with a date of 8 digits.
 	if n, err := strconv.Atoi(id); err == nil && len(id) < 8 {
 		if len(files) == 0 {
 			return "", fmt.Errorf("%w: there are none in %s", ErrNotFound, dir)
@@ -113,17 +113,16 @@ func Find(dir, id string) (path string, err error) {
 	return "", fmt.Errorf("%w: %q begins the names of %d in %s: give more of it", ErrNotFound, id, len(matches), dir)
 }
 
-// A Reader reads a snapshot: what is to be replayed, as a recording, and what it is
-// a snapshot of.
+// A Reader reads a snapshot: its description and its entries. The entries can be replayed like a
+// recording.
 type Reader struct {
 	*recording.Reader
 	Snapshot recording.Snapshot // its Trigger is the index of the window that triggered it
-	Causes   []recording.Cause  // the first triggered it
+	Causes   []recording.Cause  // the first one triggered it
 }
 
-// Open opens a snapshot. The first entry to read is a configuration. Errors name
-// the file, and wrap those of the package recording or [ErrNotSnapshot]. The caller
-// closes the Reader.
+// Open opens a snapshot. The first entry to read is a configuration. Errors contain the name of the
+// file, and wrap those of the package recording or [ErrNotSnapshot]. The caller closes the Reader.
 func Open(ctx context.Context, path string) (*Reader, error) {
 	in, err := recording.Open(ctx, path)
 	if err != nil {
@@ -136,7 +135,7 @@ func Open(ctx context.Context, path string) (*Reader, error) {
 	return r, nil
 }
 
-// front reads what comes before the windows.
+// front reads the description and the causes, which come before the windows.
 func (r *Reader) front() error {
 	entry, err := r.Next()
 	if err != nil && !errors.Is(err, io.EOF) {

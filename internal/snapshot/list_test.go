@@ -12,7 +12,7 @@ import (
 	"github.com/beamscope/beamscope/internal/snapshot"
 )
 
-// Snapshots are found by number, the newest first, and by the beginning of a name.
+// Snapshots are found by number, the newest first, and by the beginning of their names.
 func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	fire(t, options(dir), 0, 3)
@@ -39,7 +39,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Damaged snapshots are listed with what can be read of them.
+// Damaged snapshots are listed with the data that can be read.
 func TestListDamaged(t *testing.T) {
 	dir := t.TempDir()
 	do, end := keep(t, options(dir))
@@ -66,7 +66,7 @@ func TestListDamaged(t *testing.T) {
 	}
 }
 
-// Recordings are no snapshots, whatever they are called.
+// Recordings are not snapshots, whatever their names.
 func TestNotSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "20261121T014501.123Z-b-qta.bsr")

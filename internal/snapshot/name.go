@@ -8,15 +8,15 @@ import (
 	"github.com/beamscope/beamscope/internal/recording"
 )
 
-// The name of a snapshot's file is when it was triggered, in UTC, then the probe,
-// if there is one, and the trigger.
+// The name of a snapshot's file consists of the time of the trigger in UTC, the probe, if there
+// is one, and the trigger.
 const (
 	timeLayout = "20060102T150405.000Z"
 	extension  = ".bsr"
 	maxPart    = 64 // characters of a probe or a trigger
 )
 
-// fileName returns the name for a snapshot that was triggered at a wall time.
+// fileName returns the file name of a snapshot that was triggered at a wall time.
 func fileName(t time.Time, c *recording.Cause) string {
 	name := t.UTC().Format(timeLayout)
 	for _, part := range []string{c.Probe, c.Trigger} {
@@ -27,7 +27,7 @@ func fileName(t time.Time, c *recording.Cause) string {
 	return name + extension
 }
 
-// sanitised returns a text with nothing in it but letters of ASCII, digits and _.
+// sanitised returns a text that contains only ASCII letters, digits and _.
 func sanitised(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
@@ -44,8 +44,7 @@ func isName(name string) bool {
 	return ok && err == nil
 }
 
-// timeOf returns the time in the name of a snapshot's file, zero where there is
-// none such.
+// timeOf returns the time in the name of a snapshot's file, or zero if there is none.
 func timeOf(name string) time.Time {
 	t, err := time.Parse(timeLayout, name[:min(len(name), len(timeLayout))])
 	if err != nil {

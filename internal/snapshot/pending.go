@@ -6,11 +6,11 @@ import (
 	"github.com/beamscope/beamscope/internal/recording"
 )
 
-// A pending snapshot is one under way.
+// A pending is a snapshot in progress.
 type pending struct {
 	recording.Snapshot
 	name   string // of the file
-	until  int64  // which it reaches, nanoseconds of CLOCK_MONOTONIC
+	until  int64  // time until which it extends, nanoseconds of CLOCK_MONOTONIC
 	causes []byte // blocks
 	body   body
 }
@@ -31,7 +31,7 @@ func (p *pending) add(c *recording.Cause) error {
 	return nil
 }
 
-// parts returns what the file consists of.
+// parts returns the parts of the file.
 func (p *pending) parts(h *recording.Header) ([][]byte, error) {
 	var e recording.Encoder
 	front, err := e.AppendHeader(nil, h)

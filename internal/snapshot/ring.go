@@ -2,8 +2,8 @@ package snapshot
 
 // A slot is a window in the ring, as blocks of a recording.
 type slot struct {
-	config  []byte // that began to hold with it; empty where that of the window before does
-	notices body   // that came since the window before
+	config  []byte // configuration in force from this window on; empty if unchanged
+	notices body   // notices since the previous window
 	batch   []byte
 }
 
@@ -14,20 +14,19 @@ func (s *slot) reset() {
 	s.batch = s.batch[:0]
 }
 
-// A ring holds the last windows. The slots are used again and again, and so is
-// their memory.
+// A ring contains the last windows. It reuses the slots and their memory.
 type ring struct {
 	slots []slot
 	first int // index of the oldest window
 	len   int
 
-	config []byte // that holds for the oldest window, where it does not have its own
+	config []byte // configuration of the oldest window, if that has none of its own
 }
 
 func newRing(size int) ring { return ring{slots: make([]slot, size)} }
 
-// push takes the window in a slot, and puts an empty one there. Where the ring is
-// full the oldest window goes. It returns the window's place.
+// push moves the window from a slot into the ring, and puts an empty slot in its place. If the
+// ring is full, it drops the oldest window. It returns the window's place in the ring.
 func (r *ring) push(s *slot) *slot {
 	if r.len == len(r.slots) {
 		r.pop()
@@ -39,7 +38,7 @@ func (r *ring) push(s *slot) *slot {
 	return place
 }
 
-// pop drops the oldest window, and remembers the configuration that it had.
+// pop drops the oldest window, and keeps its configuration.
 func (r *ring) pop() {
 	if s := &r.slots[r.first]; len(s.config) > 0 {
 		r.config, s.config = s.config, r.config
@@ -48,7 +47,7 @@ func (r *ring) pop() {
 	r.len--
 }
 
-// body returns the windows, after the configuration that holds for the oldest.
+// body returns the windows, preceded by the configuration of the oldest one.
 func (r *ring) body() body {
 	var b body
 	if len(r.slots[r.first].config) == 0 {

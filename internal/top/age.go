@@ -2,31 +2,31 @@ package top
 
 import "time"
 
-// Ages of messages. Nothing in a VM says when a message came. But if more messages are in the
-// inner part of a queue than were fetched since some time, then at least one of them was
-// fetched before that time, in whatever order the process takes them. And if a process has
-// fetched nothing since some time, then what it had not fetched then still waits. So the ages
-// here are lower bounds. They hold up to one window and the time between two surveys, unless
-// the process takes messages in another order than that in which they came.
+// The ages of messages are lower bounds, because nothing in a VM shows when a message came. If
+// the inner part of a queue has more messages than were fetched since some time, at least one of
+// them was fetched before that time, in whatever order the process takes them. And if a process
+// has fetched nothing since some time, the messages that it had not fetched then still wait. The
+// bounds are exact to within one window and the time between two surveys, unless the process
+// takes messages in a different order than that in which they came.
 
-// An anchor is a time since which the messages that a row fetched are counted.
+// An anchor is a time from which a row's fetched messages are counted.
 type anchor struct {
 	at      int64  // nanoseconds of CLOCK_MONOTONIC
 	fetched uint64 // since then
-	first   bool   // what was there at that time was there before the observation
+	first   bool   // messages that were there at that time came before the observation
 }
 
-// ages knows how old the messages are that wait. The zero value is ready to use.
+// ages tracks the ages of waiting messages. The zero value is ready to use.
 type ages struct {
 	inner map[ID]anchor
-	outer map[ID]int64 // since when a row has messages that it does not fetch
-	begun int64        // when the first window began since which it is known what was fetched
+	outer map[ID]int64 // time since which a row has had messages that it does not fetch
+	begun int64        // beginning of the first window with known fetches
 }
 
-// agedMost is how many rows it is at most of which ages are known.
+// agedMost is the largest number of rows with known ages.
 const agedMost = 1 << 14
 
-// pass takes over the last window of a history.
+// pass processes the last window of a history.
 func (a *ages) pass(h *history) {
 	last := h.windows[len(h.windows)-1]
 	if a.begun == 0 && last.observes(Mailbox) {
@@ -46,8 +46,8 @@ func (a *ages) pass(h *history) {
 	}
 }
 
-// age sets the ages of what waits in a survey that was made before the end of the last
-// window of a history. All windows of the history were passed.
+// age sets the ages of the waiting messages in a survey that was made before the end of the last
+// window of a history. All windows of the history must have been passed.
 func (a *ages) age(h *history, s *Survey) {
 	last := h.windows[len(h.windows)-1]
 	inner, outer := make(map[ID]anchor), make(map[ID]int64)
@@ -67,13 +67,16 @@ func (a *ages) age(h *history, s *Survey) {
 			}
 			outer[id] = since
 		}
-		s.Rows[id] = seen.aged(s.From, inner[id], outer[id])
+		row := seen.aged(s.From, inner[id], outer[id])
+		s.Rows[id] = row
+		s.Total.Before = s.Total.Before || row.Before
 	}
 	a.inner, a.outer = inner, outer
 }
 
-// anchor returns the earliest time that is known of which some of so many messages in the
-// inner part of a queue are from before; false where there is none.
+// anchor returns the earliest known time such that some of the messages in the inner part of a
+// queue were fetched before it. messages is their number. It returns false if there is no such
+// time.
 func (a *ages) anchor(h *history, id ID, messages uint64) (found anchor, ok bool) {
 	if old, has := a.inner[id]; has && messages > old.fetched {
 		return old, true
@@ -90,7 +93,7 @@ func (a *ages) anchor(h *history, id ID, messages uint64) (found anchor, ok bool
 	return found, ok
 }
 
-// aged returns what is seen of a row at a time with the age of its messages.
+// aged returns the data of a row at a time with the age of its messages.
 func (s Seen) aged(now int64, inner anchor, outer int64) Seen {
 	at := inner.at
 	s.Before = inner.first
@@ -104,7 +107,8 @@ func (s Seen) aged(now int64, inner anchor, outer int64) Seen {
 	return s
 }
 
-// fetched returns how many messages a row fetched in a window; false where that is not known.
+// fetched returns the number of messages that a row fetched in a window, or false if it is
+// unknown.
 func (w *window) fetched(id ID) (n uint64, known bool) {
 	vm := w.vms[id.VM]
 	if vm == nil || !vm[Mailbox].observed || !vm[Mailbox].accounts {
@@ -120,7 +124,7 @@ func (w *window) fetched(id ID) (n uint64, known bool) {
 	return 0, rest.starts == 0 && rest.instances() == 0
 }
 
-// observes tells whether a kind was observed for all of the window, in some VM.
+// observes reports whether some VM observed a kind for the whole window.
 func (w *window) observes(k Kind) bool {
 	for _, vm := range w.vms {
 		if vm[k].observed {

@@ -11,11 +11,11 @@ import (
 	"github.com/beamscope/beamscope/internal/price"
 )
 
-// modelQueue is the queue of a process in a model of a VM: when each message came that
-// waits, those that were fetched and those that were not.
+// A modelQueue models the queue of a process in a VM. It contains the arrival times of waiting
+// messages, both fetched and not fetched.
 type modelQueue struct {
 	inner, outer []int64
-	fetched      uint64 // in the present window
+	fetched      uint64 // fetched in the present window
 }
 
 func (q *modelQueue) fetch() {
@@ -23,8 +23,8 @@ func (q *modelQueue) fetch() {
 	q.inner, q.outer = append(q.inner, q.outer...), nil
 }
 
-// The age that is told is never more than that of the message that waits for longest, in
-// whatever order messages are taken.
+// The age is never more than that of the message that has waited longest, in whatever order
+// messages are taken.
 func TestAges(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		m := NewModel(outcome.GroupPID, price.Limit{Share: price.DefaultShare})
@@ -89,14 +89,14 @@ func TestAges(t *testing.T) {
 	})
 }
 
-// Of a process that takes no message, the age that is told is not much less than that of the
-// first one, for longer than the history is.
+// If a process takes no messages, the age is not much less than that of its first message, even
+// for longer than the history.
 func TestAgeOfSteadyGrowth(t *testing.T) {
 	m := NewModel(outcome.GroupPID, price.Limit{Share: price.DefaultShare})
 	p := plan(Everything, outcome.GroupPID)
 	m.Configure(p)
 	for n := 1; n < 3*maxWindows; n++ {
-		l := []load{{key: "<0.44.0>", pid: 44, waiting: 100, more: 20}} // 20 before the first window
+		l := []load{{key: "<0.44.0>", pid: 44, waiting: 100, more: 20}} // 20 messages came before the first window
 		b := batch(p, n)
 		for k := range kinds {
 			c := outcome.Counts{Outcome: k.String(), VM: shop}
@@ -112,11 +112,13 @@ func TestAgeOfSteadyGrowth(t *testing.T) {
 		if seen := m.live.survey.Rows[ID{shop, "<0.44.0>"}]; !seen.Aged || !seen.Before || seen.Oldest != time.Duration(n-1)*p.Window {
 			t.Fatalf("window %d: %+v", n, seen)
 		}
+		if !m.live.survey.Total.Before { // so that the total of messages taken is a lower bound
+			t.Fatalf("window %d: the total has no messages from before the observation", n)
+		}
 	}
 }
 
-// Where fetched messages are lost, or may be among those of processes without room, ages are
-// not known.
+// Ages are unknown if fetched messages are lost, or if they may belong to processes without room.
 func TestAgesUnknown(t *testing.T) {
 	for name, change := range map[string]func(*outcome.Counts){
 		"unobserved": func(c *outcome.Counts) { c.Unobserved = true },
@@ -150,9 +152,9 @@ func TestAgesUnknown(t *testing.T) {
 	}
 }
 
-// A table is sorted by what waits as soon as a queue grows, and until none is long; a long
-// queue that does not grow changes nothing, and whoever sorts decides.
-func TestSortedByWhatGrows(t *testing.T) {
+// A table is sorted by waiting messages from when a queue grows until none is long. A long queue
+// that does not grow has no effect. A sort order that the user chose stays.
+func TestSortedByGrowingQueues(t *testing.T) {
 	m := NewModel(outcome.GroupPID, price.Limit{Share: price.DefaultShare})
 	p := plan(Everything, outcome.GroupPID)
 	m.Configure(p)
@@ -183,9 +185,34 @@ func TestSortedByWhatGrows(t *testing.T) {
 	}
 }
 
-// A process of which nothing but its queue is known has a row, and a survey of other rows
-// is not shown.
-func TestRowOfQueueAlone(t *testing.T) {
+// A long queue grows even if it grows slowly, once it has grown at each of several readings. A
+// queue that goes up and down does not grow.
+func TestSlowGrowth(t *testing.T) {
+	for _, test := range []struct {
+		waiting []int64
+		want    int // index of the first reading at which it grows
+	}{
+		{[]int64{100_000, 100_300, 100_600, 100_900, 101_200, 101_500, 101_800}, 5},
+		{[]int64{200, 201, 202, 203, 204, 205, 206}, 5},
+		{[]int64{100_000, 100_300, 100_000, 100_300, 100_600, 100_900, 101_200, 101_500}, 7},
+		{[]int64{100_000, 100_300, 100_200, 100_300, 100_400, 100_400, 100_500}, 7},
+		{[]int64{90, 91, 92, 93, 94, 95, 96}, 7},
+	} {
+		var g growth
+		id := ID{Key: "<0.44.0>"}
+		for n, waiting := range test.waiting {
+			s := Survey{Rows: map[ID]Seen{id: {Waiting: waiting}}}
+			g.add(&s)
+			if want := n >= test.want; s.Rows[id].Growing != want || g.some != want {
+				t.Errorf("%v: reading %d: grows is %v", test.waiting, n, s.Rows[id].Growing)
+			}
+		}
+	}
+}
+
+// A process has a row even if only its queue is known. A survey of a different kind of rows is not
+// shown.
+func TestRowWithQueueOnly(t *testing.T) {
 	m := fed(t, 2, shop)
 	p := plan(Everything, outcome.GroupPID)
 	stuck := load{key: "<0.999.0>", pid: 999, name: "stuck", waiting: 3000}
@@ -201,7 +228,7 @@ func TestRowOfQueueAlone(t *testing.T) {
 	}
 }
 
-// A survey that was made after the end of a window is shown with the next one.
+// A survey that was made after the end of a window belongs to the next one.
 func TestSurveyOfNextWindow(t *testing.T) {
 	m := fed(t, 1, shop)
 	p := plan(Everything, outcome.GroupPID)

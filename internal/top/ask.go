@@ -1,16 +1,11 @@
 package top
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/gdamore/tcell/v2"
 	"github.com/rivo/tview"
-
-	"github.com/beamscope/beamscope/internal/tui"
 )
 
-// ask has a filter entered in the line of the messages. It holds while it is typed.
+// ask lets the user enter a filter in the message line. The filter applies while it is typed.
 func (v *View) ask() {
 	v.field = tview.NewInputField().SetLabel("only rows with ").SetText(v.shown.Filter)
 	v.field.SetFieldStyle(tcell.StyleDefault.Underline(true))
@@ -31,38 +26,8 @@ func (v *View) ask() {
 	v.app.SetFocus(v.field)
 }
 
-// helpPage is what the page with the help is called.
-const helpPage = "help"
-
-// showHelp covers the table with what the keys do.
+// showHelp covers the table with the help.
 func (v *View) showHelp() {
-	text := tview.NewTextView().SetDynamicColors(true).SetWordWrap(true)
-	tui.Box(text.Box, " keys (Esc closes, ↑↓ scroll) ")
-	var b strings.Builder
-	for _, k := range v.bindings() {
-		if k.help == "" {
-			continue
-		}
-		fmt.Fprintf(&b, "%-9s%s\n", tview.Escape(k.show), tview.Escape(k.help))
-	}
-	b.WriteString("\nA figure with ~ is of starts and ends that were paired by their order. - is not known.\n")
-	b.WriteString("The mouse works too: a click on the head of a column sorts, one on a row selects it.")
-	v.root.AddPage(helpPage, text.SetText(b.String()), true, true)
-	v.app.SetFocus(text)
-	v.helping = true
-}
-
-// pressHelp is given the keys while the help is shown.
-func (v *View) pressHelp(e *tcell.EventKey) *tcell.EventKey {
-	closes := e.Key() == tcell.KeyEscape || e.Key() == tcell.KeyRune && strings.ContainsRune("?hq", e.Rune())
-	if !closes && e.Key() != tcell.KeyCtrlC {
-		return e
-	}
-	v.helping = false
-	v.root.RemovePage(helpPage)
-	v.app.SetFocus(v.table)
-	if !closes {
-		v.app.Stop()
-	}
-	return nil
+	v.help(v.bindings(), "A figure with ~ is of starts and ends that were paired by their order. - is not known.\n"+
+		"The mouse works too: a click on the head of a column sorts, one on a row selects it.")
 }

@@ -7,15 +7,15 @@ import (
 	"github.com/beamscope/beamscope/internal/figures"
 )
 
-// A Column is a column of the table, by which it can be sorted.
+// A Column is a column of the table, and a sort order.
 type Column uint8
 
 // The columns, in their order.
 const (
 	ByProcess    Column = iota
-	ByVM                // only where there are several
+	ByVM                // only if there are several VMs
 	ByWaiting           // messages in the process's queue
-	ByOldest            // how long the first of them has waited at least
+	ByOldest            // lower bound of the waiting time of the oldest of them
 	ByCPU               // share of the time that the process was on a processor
 	ByDirty             // share of the time that it was on a dirty scheduler
 	ByMessages          // messages taken out of the mailbox, a second
@@ -23,7 +23,7 @@ const (
 	ByP99               // 99th percentile of that
 	ByGC                // share of the time spent in garbage collections
 	ByGCs               // garbage collections a second
-	BySlices            // slices that it ran, a second
+	BySlices            // slices that a scheduler ran it, a second
 	ByOver              // messages that waited for longer than the scale, a second
 	ByWords             // words that garbage collections reclaimed, a second
 	ByMemory            // bytes of its heaps
@@ -31,33 +31,33 @@ const (
 	ByFunction          // the function that it was in
 	columns
 
-	// Automatic is no column: the table is sorted by [ByWaiting] while a queue grows, and
-	// until no more than a hundred messages wait in any; otherwise by [ByCPU].
+	// Automatic is not a column: the table is sorted by [ByWaiting] from when a queue grows until
+	// no queue has more than a hundred messages, and otherwise by [ByCPU].
 	Automatic Column = 0xff
 )
 
 // automatic is the name of Automatic.
 const automatic = "auto"
 
-// A columnInfo says what a column is.
+// A columnInfo describes a column.
 type columnInfo struct {
 	name  string // for --sort
-	head  string // of the column, "" for that of ByOver
-	least int    // width of the screen from which on it is shown
-	width int    // of the column; 0: as there is room
-	key   rune   // by which it is sorted
+	head  string // of the column, "" to use that of ByOver
+	least int    // least width of a screen that shows it
+	width int    // width of the column; 0: the available space
+	key   rune   // the key that sorts by it
 	kind  Kind
 	help  string
-	value func(*Figures) float64 // nil for text, and for what the VM's memory says
-	seen  func(*Seen) float64    // what it says; nil otherwise
+	value func(*Figures) float64 // nil for text, and for data from the VM's memory
+	seen  func(*Seen) float64    // for data from the VM's memory; nil otherwise
 }
 
 func (c Column) info() columnInfo {
 	return [columns]columnInfo{
 		ByProcess:  {"process", "process", 0, 0, 'n', 0, "the name of the process or function", nil, nil},
 		ByVM:       {"vm", "VM", 0, 0, 'v', 0, "the VM", nil, nil},
-		ByWaiting:  {"waiting", "waiting", 0, 8, 'W', 0, "messages that wait now", nil, func(s *Seen) float64 { return float64(s.Waiting) }},
-		ByOldest:   {"oldest", "oldest", 0, 7, 'O', 0, "how long the first of them has waited, at least", nil, (*Seen).age},
+		ByWaiting:  {"waiting", "waiting", 0, 8, 'W', 0, "waiting messages", nil, func(s *Seen) float64 { return float64(s.Waiting) }},
+		ByOldest:   {"oldest", "oldest", 0, 7, 'O', 0, "the least age of the oldest waiting message", nil, (*Seen).age},
 		ByCPU:      {"cpu", "cpu%", 0, 6, 'u', Run, "time on a processor", func(f *Figures) float64 { return f.Processor }, nil},
 		ByDirty:    {"dirty", "dirty%", 90, 7, 'D', Run, "time on dirty schedulers, asleep or not", func(f *Figures) float64 { return f.Dirty }, nil},
 		ByMessages: {"messages", "msg/s", 0, 7, 'm', Mailbox, "messages taken a second", (*Figures).inTime, nil},
@@ -65,7 +65,7 @@ func (c Column) info() columnInfo {
 		ByP99:      {"p99", "wait p99", 0, 10, '9', Mailbox, "99th percentile of the wait in the mailbox", func(f *Figures) float64 { return f.P99.order() }, nil},
 		ByGC:       {"gc", "gc%", 0, 6, 'c', GC, "time in garbage collections", func(f *Figures) float64 { return f.Share }, nil},
 		ByGCs:      {"gcs", "gc/s", 0, 6, 'C', GC, "garbage collections a second", perSecond, nil},
-		BySlices:   {"slices", "runs/s", 0, 7, 's', Run, "time slices that it ran in, a second", perSecond, nil},
+		BySlices:   {"slices", "runs/s", 0, 7, 's', Run, "time slices a second", perSecond, nil},
 		ByOver: {"over", "", 120, 8, 'o', Mailbox, "messages a second that waited for longer than the scale", func(f *Figures) float64 {
 			if f.Instances == 0 {
 				return 0
@@ -79,7 +79,7 @@ func (c Column) info() columnInfo {
 	}[c]
 }
 
-// age returns the age of what waits for longest, in seconds; NaN where it is not known.
+// age returns the age of the oldest waiting message in seconds, or NaN if unknown.
 func (s *Seen) age() float64 {
 	if !s.Aged {
 		return math.NaN()
@@ -87,7 +87,7 @@ func (s *Seen) age() float64 {
 	return s.Oldest.Seconds()
 }
 
-// bytes returns the memory; NaN where it is not known.
+// bytes returns the memory, or NaN if unknown.
 func (s *Seen) bytes() float64 {
 	if s.Memory < 0 {
 		return math.NaN()
@@ -95,7 +95,7 @@ func (s *Seen) bytes() float64 {
 	return float64(s.Memory)
 }
 
-// rate returns the reductions a second; NaN where they are not known.
+// rate returns the reductions a second, or NaN if unknown.
 func (s *Seen) rate() float64 {
 	if !s.Rated {
 		return math.NaN()
@@ -103,7 +103,7 @@ func (s *Seen) rate() float64 {
 	return s.Reductions
 }
 
-// inTime returns how many instances a second did not take longer than the scale.
+// inTime returns the number of instances a second that did not take longer than the scale.
 func (f *Figures) inTime() float64 {
 	if f.Instances == 0 {
 		return f.PerSecond
@@ -113,8 +113,8 @@ func (f *Figures) inTime() float64 {
 
 func perSecond(f *Figures) float64 { return f.PerSecond }
 
-// order returns the quantile in seconds as it is sorted: what is beyond the scale above
-// all else, and NaN without instances.
+// order returns the quantile in seconds for sorting: infinity beyond the scale, and NaN without
+// instances.
 func (q Quantile) order() float64 {
 	switch {
 	case !q.Some:
@@ -125,7 +125,7 @@ func (q Quantile) order() float64 {
 	return q.AtMost.Seconds()
 }
 
-// heading returns the head of the column.
+// heading returns the text at the head of the column.
 func (c Column) heading(dmax *[kinds]time.Duration) string {
 	if i := c.info(); i.head != "" {
 		return i.head
@@ -133,7 +133,7 @@ func (c Column) heading(dmax *[kinds]time.Duration) string {
 	return "≥" + figures.ExactDelay(dmax[Mailbox]) + "/s"
 }
 
-// String returns the name of the column, as for --sort.
+// String returns the name of the column in --sort.
 func (c Column) String() string {
 	if c == Automatic {
 		return automatic
@@ -141,7 +141,7 @@ func (c Column) String() string {
 	return c.info().name
 }
 
-// ColumnNamed returns the column of a name, or [Automatic]; false where there is none.
+// ColumnNamed returns the column with a name, or [Automatic]. It returns false if there is none.
 func ColumnNamed(name string) (Column, bool) {
 	if name == automatic {
 		return Automatic, true
@@ -154,7 +154,7 @@ func ColumnNamed(name string) (Column, bool) {
 	return 0, false
 }
 
-// ColumnNames returns the names of all columns, in their order, behind that of [Automatic].
+// ColumnNames returns the name of [Automatic] and then those of all columns, in order.
 func ColumnNames() []string {
 	names := []string{automatic}
 	for c := range columns {
@@ -163,10 +163,10 @@ func ColumnNames() []string {
 	return names
 }
 
-// isText reports whether the column has names, and not numbers.
+// isText reports whether the column contains names instead of numbers.
 func (c Column) isText() bool { return c.info().value == nil && c.info().seen == nil }
 
-// value returns the number of a column; NaN where it is not known.
+// value returns the number in a column, or NaN if unknown.
 func (c Column) value(of *Cells) float64 {
 	i := c.info()
 	switch {

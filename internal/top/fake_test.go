@@ -13,10 +13,10 @@ var (
 	store = outcome.VM{PID: 1802}
 )
 
-// pid returns a process of a number.
+// pid returns the process with a number.
 func pid(n uint64) outcome.PID { return outcome.PID(n) }
 
-// spread returns n delays of about so long each.
+// spread returns n delays of about the same length.
 func spread(n int, about time.Duration) (d outcome.Delays, total time.Duration) {
 	d = make(outcome.Delays, outcome.DelayBuckets)
 	for i := range n {
@@ -27,7 +27,7 @@ func spread(n int, about time.Duration) (d outcome.Delays, total time.Duration) 
 	return d, total
 }
 
-// A load is what a process does in a window.
+// A load is the activity of a process in a window.
 type load struct {
 	key                         string
 	pid                         uint64
@@ -35,8 +35,8 @@ type load struct {
 	gcs, slices, messages, over int
 	pause, slice, wait          time.Duration
 	words                       uint64
-	dirty                       int   // of ten slices
-	waiting, more               int64 // messages, at first and in each further window
+	dirty                       int   // number of slices out of ten
+	waiting, more               int64 // messages that wait, and messages added in each further window
 }
 
 func (l load) group(k Kind) outcome.Group {
@@ -62,7 +62,7 @@ func (l load) group(k Kind) outcome.Group {
 	return g
 }
 
-// loads are those of a small shop, in window n.
+// loads returns the activity of a small shop in window n.
 func loads(n int) []load {
 	wave := 1 + n%7
 	all := []load{
@@ -80,7 +80,7 @@ func loads(n int) []load {
 	return all
 }
 
-// surveyAt returns what the memory of VMs says at the beginning of window n of a plan.
+// surveyAt returns the data in the memory of VMs at the beginning of window n of a plan.
 func surveyAt(p outcome.Plan, n int, loads []load, vms ...outcome.VM) *Survey {
 	at := p.At(uint64(n)).From
 	s := &Survey{From: at, To: at + 1000, By: p.Specs[0].Group, Rows: make(map[ID]Seen), Names: make(map[ID]name)}
@@ -101,7 +101,7 @@ func surveyAt(p outcome.Plan, n int, loads []load, vms ...outcome.VM) *Survey {
 	return s
 }
 
-// see has a model see window n of a plan, with what the VMs' memory says in it.
+// see feeds a model with window n of a plan, including a survey.
 func see(m *Model, p outcome.Plan, n int, loads []load, vms ...outcome.VM) error {
 	m.Survey(surveyAt(p, n, loads, vms...))
 	m.Use(Used{Known: true, Share: 0.732, Processors: 8})
@@ -109,7 +109,7 @@ func see(m *Model, p outcome.Plan, n int, loads []load, vms ...outcome.VM) error
 	return err
 }
 
-// batch returns what a source knows of window n, of a plan.
+// batch returns a source's batch of window n of a plan.
 func batch(p outcome.Plan, n int, vms ...outcome.VM) *outcome.Batch {
 	w := p.At(uint64(n))
 	b := &outcome.Batch{
@@ -141,7 +141,7 @@ func counts(k Kind, vm outcome.VM, loads []load) outcome.Counts {
 	return c
 }
 
-// plan is that of a level, in windows of a second.
+// plan returns the plan of a level with windows of one second.
 func plan(l Level, by string) outcome.Plan {
 	s, err := NewSystem(l, by, time.Second)
 	if err != nil {

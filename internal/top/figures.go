@@ -7,40 +7,38 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// Figures are what there is to tell of one kind in some windows: of a row, or of several
-// together.
+// Figures are the figures of one kind in some windows, for one row or for several rows together.
 type Figures struct {
-	// Known is false where nothing is known: the kind was not observed, or what there
-	// was may be among the instances that found no room among the rows. All else is 0
-	// then.
+	// Known is false if the kind was not observed, or if its instances may be among those that
+	// found no room among the rows. Then all other fields are 0.
 	Known bool
 
 	Instances uint64
-	Timeouts  uint64  // among them: they took longer than the scale, or their process ended
-	PerSecond float64 // instances
+	Timeouts  uint64  // number of instances that took longer than the scale, or whose process ended
+	PerSecond float64 // instances a second
 	Share     float64 // of the time, in instances that succeeded: 1 is a core, or a message that always waits
-	Amount    float64 // a second: of garbage collections the words that they reclaimed
-	Processor float64 // of the time, on a processor, in instances that succeeded; NaN where that is not known
-	Dirty     float64 // of the time, on dirty schedulers, likewise
-	Inferred  bool    // starts and ends of some in the VM were paired by their order
+	Amount    float64 // per second; for garbage collections the reclaimed words
+	Processor float64 // share of the time, on a processor, in instances that succeeded; NaN if unknown
+	Dirty     float64 // share of the time, on dirty schedulers; NaN if unknown
+	Inferred  bool    // some instances in the VM were paired by order
 	P50, P99  Quantile
 }
 
 // A Row is a process or a function of a VM.
 type Row struct {
 	ID
-	Process outcome.PID // 0 where the row is a function
-	Name    string      // what the VM calls the process, "" where it does not tell
+	Process outcome.PID // 0 if the row is a function
+	Name    string      // name of the process from the VM, "" if unknown
 	Cells
 }
 
-// Cells are all that is known of a row, or of several together.
+// Cells contain everything that is known about a row, or about several rows together.
 type Cells struct {
 	Kinds [kinds]Figures
 	Seen  Seen
 }
 
-// A sum adds up tallies, and notes in which windows there could have been any.
+// A sum adds up tallies, and records in which windows the kind was observed.
 type sum struct {
 	successes, failures, timeouts uint64
 	total                         time.Duration
@@ -48,10 +46,10 @@ type sum struct {
 	processor, dirty              time.Duration
 	delays                        [outcome.DelayBuckets]uint32
 
-	observed time.Duration // of the windows in which the kind was
+	observed time.Duration // total length of the windows with the kind
 	inferred bool
-	crowded  bool // something found no room among the rows
-	plain    bool // some groups do not have processor and dirty time
+	crowded  bool // some instances had no room among the rows
+	plain    bool // some groups have no processor and dirty time
 }
 
 func (s *sum) add(t *tally) {
@@ -69,8 +67,8 @@ func (s *sum) add(t *tally) {
 
 func (s *sum) instances() uint64 { return s.successes + s.failures + s.timeouts }
 
-// quantile returns the quantile p, from 0 to 1, of all instances whose delay was noted,
-// and of those that did not succeed.
+// quantile returns the quantile p, from 0 to 1, of all instances with a recorded delay and those
+// that did not succeed.
 func (s *sum) quantile(p float64) Quantile {
 	_, hi, ok := outcome.Delays(s.delays[:]).Quantile(p, s.failures+s.timeouts)
 	if ok {
@@ -123,14 +121,13 @@ func figuresOf(id ID, k Kind, windows []*window) Figures {
 	return s.figures()
 }
 
-// othersOf returns the figures of what found no room among the rows in some windows, of
-// all VMs.
+// othersOf returns the figures of the instances without room among the rows, for all VMs.
 func othersOf(k Kind, windows []*window) Figures {
 	s := across(k, windows)
 	return s.figures()
 }
 
-// totalOf returns the figures of everything in some windows, of all VMs.
+// totalOf returns the figures of all instances in some windows, for all VMs.
 func totalOf(k Kind, windows []*window) Figures {
 	s := across(k, windows)
 	for _, w := range windows {
@@ -141,7 +138,7 @@ func totalOf(k Kind, windows []*window) Figures {
 	return s.figures()
 }
 
-// across returns the sum of what found no room, over all VMs.
+// across returns the sum over all VMs of the instances without room.
 func across(k Kind, windows []*window) sum {
 	var s sum
 	for _, w := range windows {

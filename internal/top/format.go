@@ -12,8 +12,8 @@ import (
 	"github.com/beamscope/beamscope/internal/safetext"
 )
 
-// delay shows a quantile: ≤1.25ms, with a tilde where it is inferred, or ≥10.0s where it
-// is beyond the scale.
+// delay formats a quantile: ≤1.25ms, with a tilde if it is inferred, or ≥10.0s if it is beyond
+// the scale.
 func delay(q Quantile, dmax time.Duration, inferred bool) string {
 	mark := ""
 	if inferred {
@@ -28,7 +28,7 @@ func delay(q Quantile, dmax time.Duration, inferred bool) string {
 	return mark + figures.AtMost(q.AtMost)
 }
 
-// cell returns the text of a number of a row, or of its function.
+// cell returns the text in a cell of the column.
 func (c Column) cell(of *Cells, dmax *[kinds]time.Duration) string {
 	x, f := c.value(of), &of.Kinds[c.info().kind]
 	switch c {
@@ -44,8 +44,8 @@ func (c Column) cell(of *Cells, dmax *[kinds]time.Duration) string {
 		}
 		return delay(q, dmax[c.info().kind], f.Inferred)
 	case ByMessages:
-		// What waited since before the observation, or for longer than the scale, is not
-		// counted when it is taken.
+		// Messages that waited since before the observation, or for longer than the scale, are
+		// not counted when they are taken.
 		if f.Known && (f.Timeouts > 0 || of.Seen.Before) {
 			return atLeast(figures.Count(x))
 		}
@@ -64,7 +64,7 @@ func (c Column) cell(of *Cells, dmax *[kinds]time.Duration) string {
 	return figures.Count(x)
 }
 
-// atLeast shows a lower bound; one of 0 says nothing.
+// atLeast formats a lower bound. A bound of 0 contains no information.
 func atLeast(text string) string {
 	if text == "0" {
 		return "-"
@@ -72,10 +72,11 @@ func atLeast(text string) string {
 	return "≥" + text
 }
 
-// waitingText shows how many messages wait: ≥ where there may be more, ↑ where they grow.
+// waitingText formats the number of waiting messages, with ≥ if there may be more, and ↑ if they
+// grow.
 func (s *Seen) waitingText(x float64) string {
 	text := figures.Count(x)
-	if x < 1000 { // not for NaN
+	if x < 1000 { // false for NaN
 		text = strconv.FormatInt(s.Waiting, 10)
 	}
 	if s.AtLeast {
@@ -87,11 +88,11 @@ func (s *Seen) waitingText(x float64) string {
 	return text
 }
 
-// oldestText shows the age of what waits for longest: + where that was there before the
+// oldestText formats the age of the oldest waiting message, with + if that came before the
 // observation.
 func (s *Seen) oldestText() string {
 	switch {
-	case !s.Aged, s.Oldest < time.Microsecond: // so short a lower bound says nothing
+	case !s.Aged, s.Oldest < time.Microsecond: // such a short lower bound contains no information
 		return "-"
 	case s.Before:
 		return "≥" + figures.DelayDown(s.Oldest) + "+"
@@ -99,7 +100,8 @@ func (s *Seen) oldestText() string {
 	return "≥" + figures.DelayDown(s.Oldest)
 }
 
-// text shows what the operating system says that VMs used, "" where that is not known.
+// text formats the processor time that VMs used according to the operating system, or returns ""
+// if unknown.
 func (u Used) text() string {
 	if !u.Known {
 		return ""
@@ -107,10 +109,11 @@ func (u Used) text() string {
 	return fmt.Sprintf("cpu %s%% of %d cores by the OS", figures.Share(u.Share), u.Processors)
 }
 
-// process returns what a row is called: its key and its name, which may be anything.
+// process returns the displayed name of a row: its key, and its name with unsafe characters
+// replaced.
 func (r *Row) process() string {
 	return safetext.Line(modname.Readable(strings.TrimSpace(r.Key + " " + r.Name)))
 }
 
-// machine returns what the VM of a row is called.
+// machine returns the displayed name of a row's VM.
 func (r *Row) machine() string { return safetext.Line(r.VM.String()) }

@@ -7,7 +7,7 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// A statused is a source that says how VMs stand.
+// A statused is a source with the status of VMs.
 type statused struct {
 	outcome.Source
 	vms []outcome.VMStatus
@@ -15,7 +15,7 @@ type statused struct {
 
 func (s *statused) Status() []outcome.VMStatus { return s.vms }
 
-// The head says that the VM is stopped or has exited: the figures are those of before.
+// The head reports that the VM is stopped or has exited, because the figures are old then.
 func TestHeadWithoutVM(t *testing.T) {
 	h := start(t, 80, 24, 256, 3, shop)
 	ended, stopped := outcome.VMStatus{VM: shop, Ended: true}, outcome.VMStatus{VM: shop, Stopped: "stopped by a signal"}

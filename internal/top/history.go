@@ -8,26 +8,26 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// An ID names a row: a process or a function of a VM.
+// An ID identifies a row: a process or a function of a VM.
 type ID struct {
 	VM  outcome.VM
 	Key string // "<0.123.0>" or "lists:seq/2"
 }
 
-// A history is what was seen in the last windows. It is never changed, but replaced by
-// one that goes on.
+// A history contains the data of the last windows. It is never modified. Its successor replaces
+// it.
 type history struct {
-	by      string // what the rows are, [outcome.GroupPID] or [outcome.GroupMFA]
+	by      string // kind of the rows, [outcome.GroupPID] or [outcome.GroupMFA]
 	level   Level
 	dmax    [kinds]time.Duration
-	windows []*window // the last is the newest
+	windows []*window // the newest one is the last
 
-	accounts [kinds]bool // groups have what only some plans ask for
-	growing  bool        // a queue is
-	survey   *Survey     // that was made before the end of the last window, nil: none
+	accounts [kinds]bool // groups have the figures of Accounts
+	growing  bool        // a queue is growing
+	survey   *Survey     // the last one that was made before the end of the last window, or nil
 }
 
-// A window is what was seen in one. It is not changed once it is in a history.
+// A window contains the data of one window. It is not modified once it is in a history.
 type window struct {
 	outcome.Window
 	time  time.Time // wall time of its end
@@ -36,22 +36,22 @@ type window struct {
 	rows  map[ID]*[kinds]tally
 	names map[ID]name
 
-	used    Used         // by the VMs
-	waiting map[ID]int64 // messages, of rows that have any; nil: not known
+	used    Used         // processor time of the VMs
+	waiting map[ID]int64 // number of messages, for rows with messages; nil if unknown
 	waits   int64        // of all rows
 }
 
-// A machine is what was seen of one kind in a VM.
+// A machine contains the data of one kind in a VM.
 type machine struct {
-	observed bool // for all of the window
-	inferred bool // some instances
+	observed bool // for the whole window
+	inferred bool // for some instances
 	partial  bool // observed for a part of the window only
 	accounts bool // groups have starts, processor and dirty time
 	lost     outcome.Loss
-	rest     tally // of the instances that found no room among the rows
+	rest     tally // sums of the instances without room among the rows
 }
 
-// A name is what is known of a row besides its key.
+// A name is what is known about a row in addition to its key.
 type name struct {
 	process outcome.PID
 	name    string
@@ -75,6 +75,24 @@ func windowOf(b *outcome.Batch, accounts [kinds]bool) *window {
 	return w
 }
 
+// dead reports whether a row belongs to a process that has ended: a survey of all processes of
+// its VM in the last window did not find it.
+func (h *history) dead(id ID) bool {
+	s := h.survey
+	if s == nil || h.by != outcome.GroupPID || s.By != h.by || len(s.Rows) >= surveyedMost || len(h.windows) == 0 {
+		return false
+	}
+	if _, found := s.Rows[id]; found || s.To <= h.windows[len(h.windows)-1].From {
+		return false
+	}
+	for other := range s.Rows {
+		if other.VM == id.VM {
+			return true
+		}
+	}
+	return false
+}
+
 func kindOf(name string) (Kind, bool) {
 	for k := range kinds {
 		if k.String() == name {
@@ -84,13 +102,13 @@ func kindOf(name string) (Kind, bool) {
 	return 0, false
 }
 
-// count takes over the counts of a kind in a VM.
+// count adds the counts of a kind in a VM.
 func (w *window) count(k Kind, c *outcome.Counts) {
 	if w.vms[c.VM] == nil {
 		w.vms[c.VM] = new([kinds]machine)
 	}
 	m := &w.vms[c.VM][k]
-	// Instances of which no group tells are none of which anything is known.
+	// Nothing is known about instances that belong to no group.
 	m.partial = c.Unobserved || len(c.Groups) == 0 && c.Instances() > 0
 	m.observed, m.inferred, m.lost = !m.partial, c.Inferred > 0, c.Loss
 	if m.partial {
@@ -117,21 +135,20 @@ func (w *window) count(k Kind, c *outcome.Counts) {
 			w.names[id] = name{g.Process, g.Name}
 		}
 	}
-	// Also those of which no group tells are among the rest.
+	// Instances that belong to no group are part of the rest too.
 	m.rest.successes = max(m.rest.successes, less(c.Successes, grouped.successes))
 	m.rest.failures = max(m.rest.failures, less(c.Failures, grouped.failures))
 	m.rest.starts = max(m.rest.starts, less(c.Starts, grouped.starts))
 	m.rest.timeouts = max(m.rest.timeouts, less(c.Timeouts, grouped.timeouts))
 }
 
-// less returns a-b, or 0 where that would be less.
+// less returns a-b, or 0 if that is negative.
 func less(a, b uint64) uint64 { return a - min(a, b) }
 
-// maxWindows is how many windows a history has at most: as many as an average is over
-// and a trend shows.
+// maxWindows is the number of windows in a history: enough for an average and a trend.
 const maxWindows = 60
 
-// add returns a history that goes on with a window.
+// add returns the history extended by a window.
 func (h *history) add(w *window) *history {
 	next := *h
 	first := max(0, len(h.windows)+1-maxWindows)
@@ -139,10 +156,10 @@ func (h *history) add(w *window) *history {
 	return &next
 }
 
-// last returns the last n windows, or as many as there are.
+// last returns the last n windows, or fewer if there are fewer.
 func (h *history) last(n int) []*window { return h.windows[max(0, len(h.windows)-n):] }
 
-// see takes over what is shown of a survey as long as the window is.
+// see stores the part of a survey that is shown as long as the window is.
 func (w *window) see(s *Survey) {
 	w.waiting, w.waits = make(map[ID]int64), s.Total.Waiting
 	for id, seen := range s.Rows {
@@ -152,8 +169,8 @@ func (w *window) see(s *Survey) {
 	}
 }
 
-// ids returns all rows of the history, with what is known of them: the newest. They are those
-// that did something in its windows, and those for which most messages wait.
+// ids returns all rows of the history, with their newest data. These are the rows with activity
+// in its windows, and those with most waiting messages.
 func (h *history) ids() map[ID]name {
 	all := make(map[ID]name)
 	if h.survey != nil {
@@ -173,7 +190,7 @@ func (h *history) ids() map[ID]name {
 	return all
 }
 
-// vms returns the VMs of the newest window, in the order of their pids.
+// vms returns the VMs of the newest window, sorted by pid.
 func (h *history) vms() []outcome.VM {
 	if len(h.windows) == 0 {
 		return nil

@@ -7,23 +7,24 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/internal/figures"
+	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// A JSON printer writes tables and notices as one JSON object a line.
+// A JSON printer writes each table row and notice as one JSON object on a line.
 type JSON struct {
 	enc   *json.Encoder
 	limit int
 }
 
-// NewJSON returns a printer on w, of the first rows of each table up to a limit (0: of
-// all).
+// NewJSON returns a printer on w. It prints at most limit rows of each table, or all if limit is
+// 0.
 func NewJSON(w io.Writer, limit int) *JSON {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	return &JSON{enc, limit}
 }
 
-// The lines, by their type.
+// The lines by type.
 type (
 	jsonRow struct {
 		Type string `json:"type"` // row
@@ -53,7 +54,7 @@ type (
 	}
 )
 
-// A jsonHead says of what a line is.
+// A jsonHead contains the fields that identify a line.
 type jsonHead struct {
 	Time   time.Time  `json:"time"`
 	Window jsonWindow `json:"window"`
@@ -70,7 +71,7 @@ type jsonVM struct {
 	Node string `json:"node"`
 }
 
-// jsonKinds are the figures of a line, null for what is not known.
+// jsonKinds contains the figures of a line; null means unknown.
 type jsonKinds struct {
 	Run     *jsonFigures `json:"run"`
 	GC      *jsonFigures `json:"gc"`
@@ -78,8 +79,8 @@ type jsonKinds struct {
 	Seen    *jsonSeen    `json:"memory"`
 }
 
-// jsonSeen is what the VM's memory says; null for what is not known, and where it was not read in
-// the window.
+// jsonSeen contains the data from the VM's memory. null means unknown, or that the memory was not
+// read in the window.
 type jsonSeen struct {
 	Waiting    int64    `json:"waiting"`
 	Unfetched  int64    `json:"unfetched"`
@@ -104,13 +105,14 @@ type jsonFigures struct {
 	Quantiles quantiles `json:"quantiles_s"`
 }
 
-// quantiles are in seconds, null where there is nothing or in the intangible mass.
+// quantiles are in seconds. null means that there are no instances, or that the quantile lies in
+// the intangible mass.
 type quantiles struct {
 	P50 *float64 `json:"0.5"`
 	P99 *float64 `json:"0.99"`
 }
 
-// A jsonState is what is told of a window besides its figures.
+// A jsonState contains the data of a window other than its figures.
 type jsonState struct {
 	Observed []string `json:"observed"`
 	GivenUp  []string `json:"given_up"`
@@ -119,16 +121,18 @@ type jsonState struct {
 	Partial  bool     `json:"unobserved,omitempty"`
 	Used     *float64 `json:"os_processor_share"`
 	Cores    *int     `json:"os_processors"`
-	Cost     struct {
-		Rate     float64  `json:"events_per_s"`
-		PerEvent *float64 `json:"per_event_s"`
-		VM       *float64 `json:"vm_share"`
-		Own      float64  `json:"own_share"`
-	} `json:"cost"`
+	Cost     jsonCost `json:"cost"`
 }
 
-// Table writes the lines of a table: its rows, what found no room among them where there
-// is any, and the total.
+type jsonCost struct {
+	Rate     float64  `json:"events_per_s"`
+	PerEvent *float64 `json:"per_event_s"`
+	VM       *float64 `json:"vm_share"`
+	Own      float64  `json:"own_share"`
+}
+
+// Table writes the lines of a table: its rows, the instances without room among them if there are
+// any, and the total.
 func (p *JSON) Table(t *Table) error {
 	rows := t.Rows
 	if p.limit > 0 {
@@ -157,7 +161,7 @@ func (p *JSON) Table(t *Table) error {
 	return p.enc.Encode(jsonTotal{"total", head, vms, t.All, kindsOf(&t.Total), stateOf(t)})
 }
 
-// Notice writes what a person should know.
+// Notice writes a notice for people.
 func (p *JSON) Notice(at time.Time, text string) error {
 	return p.enc.Encode(jsonNotice{"notice", at, text})
 }
@@ -224,15 +228,19 @@ func stateOf(t *Table) jsonState {
 		}
 		c.Lost += t.Lost[k].Total()
 	}
-	slices.Reverse(c.GivenUp) // in the order in which they were
+	slices.Reverse(c.GivenUp) // in the order in which they were given up
 	if t.Used.Known {
 		c.Used, c.Cores = &t.Used.Share, &t.Used.Processors
 	}
-	c.Cost.Rate = float64(t.Cost.Events) / t.Duration.Seconds()
-	c.Cost.Own = float64(t.Cost.Collector) / float64(t.Duration)
-	if t.Cost.PerEvent > 0 {
-		share := t.Cost.Share(t.Duration)
-		c.Cost.PerEvent, c.Cost.VM = figures.Seconds(t.Cost.PerEvent), &share
-	}
+	c.Cost = costOf(t.Cost, t.Duration)
 	return c
+}
+
+func costOf(c outcome.Cost, window time.Duration) jsonCost {
+	j := jsonCost{Rate: float64(c.Events) / window.Seconds(), Own: float64(c.Collector) / float64(window)}
+	if c.PerEvent > 0 {
+		share := c.Share(window)
+		j.PerEvent, j.VM = figures.Seconds(c.PerEvent), &share
+	}
+	return j
 }

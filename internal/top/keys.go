@@ -7,13 +7,14 @@ import (
 	"github.com/gdamore/tcell/v2"
 )
 
-// A binding is what keys do. What handles them, the hints and the help are made from it.
+// A binding assigns a command to keys. Key handling, the hints and the help are made from
+// bindings.
 type binding struct {
 	runes string
 	keys  []tcell.Key
-	show  string // for people
-	short string // a word for the hints, "" for none
-	help  string // "" where another binding tells it
+	show  string // displayed names of the keys
+	short string // a word for the hints, "" for no hint
+	help  string // "" if another binding describes this one
 	do    func()
 }
 
@@ -24,23 +25,23 @@ func (b *binding) has(e *tcell.EventKey) bool {
 	return slices.Contains(b.keys, e.Key())
 }
 
-// bindings returns what all keys do but those that move in the table.
+// bindings returns all bindings except those that move in the table.
 func (v *View) bindings() []binding {
 	key := func(k ...tcell.Key) []tcell.Key { return k }
 	all := []binding{
-		{"?h", key(tcell.KeyF1), "?", "help", "what the keys do", v.showHelp},
-		{"q", key(tcell.KeyCtrlC), "q", "quit", "leave; the terminal is as it was", v.app.Stop},
+		{"?h", key(tcell.KeyF1), "?", "help", "show all keys", v.showHelp},
+		{"q", key(tcell.KeyCtrlC), "q", "quit", "quit and restore the terminal", v.app.Stop},
 		{"<", key(tcell.KeyLeft), "< >", "sort", "sort by the column to the left, or to the right", func() { v.step(-1) }},
 		{">", key(tcell.KeyRight), ">", "", "", func() { v.step(1) }},
 		{"iI", nil, "i", "reverse", "sort the other way round", func() { v.do((*Model).Reverse) }},
-		{"/", nil, "/", "filter", "only rows with a text in them, or that match a regular expression", v.ask},
+		{"/", nil, "/", "filter", "only rows that contain a text or match a regular expression", v.ask},
 		{"", key(tcell.KeyEscape), "Esc", "", "all rows again", v.unfilter},
-		{"f ", nil, "f Space", "freeze", "stop at this window, or follow again; what comes meanwhile is counted", v.freeze},
-		{"g", nil, "g", "pid/mfa", "rows by process, or by the function that processes were spawned with", v.regroup},
+		{"f ", nil, "f Space", "freeze", "freeze this window, or follow again; counting continues", v.freeze},
+		{"g", nil, "g", "pid/mfa", "rows by process, or by the spawned function", v.regroup},
 		{"a", nil, "a", "average", "figures of the last window, or of the last 5 or 30 together", v.averaging},
 		{"r", nil, "r", "retry", "observe everything again, after something was given up", v.retry},
-		{"d", key(tcell.KeyEnter), "d Enter", "detail", "all figures of the selected row, or not", v.toggleDetail},
-		{"", key(tcell.KeyHome), "Home", "", "select the first row, whichever it is", v.home},
+		{"d", key(tcell.KeyEnter), "d Enter", "detail", "show or hide all figures of the selected row", v.toggleDetail},
+		{"", key(tcell.KeyHome), "Home", "", "always select the first row", v.home},
 	}
 	for c := range columns {
 		letter := string(c.info().key)
@@ -49,7 +50,7 @@ func (v *View) bindings() []binding {
 	return all
 }
 
-// press is given every key before anything else is.
+// press handles every key first.
 func (v *View) press(e *tcell.EventKey) *tcell.EventKey {
 	switch {
 	case v.helping:
@@ -57,17 +58,10 @@ func (v *View) press(e *tcell.EventKey) *tcell.EventKey {
 	case v.field != nil && e.Key() != tcell.KeyCtrlC:
 		return e
 	}
-	for _, b := range v.bindings() {
-		if b.has(e) {
-			b.do()
-			v.refresh()
-			return nil
-		}
-	}
-	return e
+	return v.pressBound(e, v.bindings())
 }
 
-// step sorts by the next column that is shown, or the one before.
+// step sorts by the next or previous visible column.
 func (v *View) step(by int) {
 	var shown []Column
 	for _, p := range v.places() {
@@ -84,7 +78,7 @@ func (v *View) freeze() {
 	v.do(func(m *Model) { m.Freeze(frozen) })
 }
 
-// regroup changes what the rows are.
+// regroup changes the kind of the rows.
 func (v *View) regroup() {
 	by := "mfa"
 	if v.shown.By == by {
@@ -97,11 +91,10 @@ func (v *View) regroup() {
 	v.say("rows by " + by + " in a moment: they begin anew")
 }
 
-// averaging changes how many windows an average is over.
+// averaging changes the number of windows of an average.
 func (v *View) averaging() {
-	choices := []int{1, 5, MaxAverage}
-	v.average = choices[(slices.Index(choices, v.average)+1)%len(choices)]
-	v.do(func(m *Model) { m.Average(v.average) })
+	n := v.nextAverage()
+	v.do(func(m *Model) { m.Average(n) })
 }
 
 func (v *View) retry() {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/beamscope/beamscope/internal/vmsource"
+
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/price"
@@ -13,8 +15,7 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// startLoad starts processes that each use the time in another way, and returns their
-// pids.
+// startLoad starts processes with different activities, and returns their pids.
 func startLoad(t *testing.T, beam *erlang.VM) (busy, maker, slow string) {
 	t.Helper()
 	pids := vmtest.Eval(t, beam, `
@@ -31,11 +32,11 @@ func startLoad(t *testing.T, beam *erlang.VM) (busy, maker, slow string) {
 	return unquoted(all[0]), unquoted(all[1]), unquoted(all[2])
 }
 
-// On a real VM the busy process is the first by run time, the one that makes garbage by
-// garbage collections, and the slow receiver by the wait in its mailbox.
+// On a real VM the busy process comes first by run time, the one that makes garbage by garbage
+// collections, and the slow receiver by the wait in its mailbox.
 func TestLive(t *testing.T) {
 	vmtest.NeedEBPF(t)
-	beam, err := erlang.StartVM(t.Context(), vmtest.Private(t), erlang.Options{})
+	beam, err := erlang.StartVM(t.Context(), vmtest.Private(t), erlang.Options{Carrier: erlang.Probes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func TestLive(t *testing.T) {
 	x, err := Open(t.Context(), Options{
 		Window: 500 * time.Millisecond, By: outcome.GroupPID, Limit: price.Limit{Rate: 1e9},
 		Source: func(_ context.Context, p outcome.Plan) (outcome.Source, error) {
-			return outcome.NewVMSource(t.Context(), outcome.VMConfig{Target: vm.Target{PID: beam.PID()}, Plan: p})
+			return vmsource.New(t.Context(), vmsource.Config{Target: vm.Target{PID: beam.PID()}, Plan: p})
 		},
 		Tabled: func(*Table) error {
 			if windows++; windows == enough {
@@ -81,10 +82,10 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// The end of the VM ends it, and is said.
+// The end of the VM ends top, with a notice.
 func TestLiveEnd(t *testing.T) {
 	vmtest.NeedEBPF(t)
-	beam, err := erlang.StartVM(t.Context(), vmtest.Private(t), erlang.Options{})
+	beam, err := erlang.StartVM(t.Context(), vmtest.Private(t), erlang.Options{Carrier: erlang.Probes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +94,7 @@ func TestLiveEnd(t *testing.T) {
 	x, err := Open(t.Context(), Options{
 		Window: 200 * time.Millisecond, By: outcome.GroupPID, Limit: price.Limit{Rate: 1e9},
 		Source: func(_ context.Context, p outcome.Plan) (outcome.Source, error) {
-			return outcome.NewVMSource(t.Context(), outcome.VMConfig{Target: vm.Target{PID: beam.PID()}, Plan: p})
+			return vmsource.New(t.Context(), vmsource.Config{Target: vm.Target{PID: beam.PID()}, Plan: p})
 		},
 		Tabled: func(*Table) error {
 			go beam.Stop()

@@ -3,6 +3,7 @@ package top
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -14,40 +15,38 @@ import (
 	"github.com/beamscope/beamscope/internal/price"
 )
 
-// A Model keeps what was seen, and makes tables of it. It knows no terminal, no clock and
-// no source: the same plans and batches give the same tables. It is not safe for use by
-// several goroutines at once.
+// A Model keeps the observed data, and makes tables from it. It has no terminal, clock or source:
+// the same plans and batches give the same tables. Several goroutines must not use it at once.
 type Model struct {
 	live   *history
-	frozen *history // that is shown, nil: the live one
+	frozen *history // the shown history if frozen; nil for the live one
 	guard  price.Guard
-	want   Level  // that was asked for
-	wantBy string // likewise
-	begun  bool   // what is wanted was observed in the window before
-	gaveUp string // why the level is not Everything, "" where it is
+	want   Level  // requested level
+	wantBy string // requested kind of rows
+	begun  bool   // the previous window already had what is wanted
+	gaveUp string // why the level is not Everything; "" if it is
 
-	// leave leaves out a VM, and says so; ok is false where it cannot be left out. Where next is
-	// true the VM pays until the next plan. nil: no VM can be left out.
-	leave   func(loud *price.Loud, why string) (notice string, next, ok bool)
+	// leave leaves out a VM, and returns a notice. ok is false if the VM cannot be left out. If
+	// next is true, the VM pays until the next plan. If leave is nil, no VM can be left out.
+	leave   func(exclude *price.Exclusion, why string) (notice string, next, ok bool)
 	leaving bool // a VM is left out from the next plan on
 
-	most Level  // that can be observed
-	lack string // why that is not Everything, "" where it is
+	most Level  // highest possible level
+	lack string // why most is not Everything; "" if it is
 
-	surveys []*Survey // that are of no window yet
+	surveys []*Survey // surveys that belong to no window yet
 	ages    ages
 	growth  growth
-	pending []Used // by the VMs, in the window before and in the one to come
+	pending []Used // processor time of the VMs, in the previous window and the next one
 
 	sort    Column // or Automatic
 	reverse bool
-	average int // windows
+	average int // number of windows
 	filter  string
-	pattern *regexp.Regexp // of the filter, nil where that is none
+	pattern *regexp.Regexp // the filter as a pattern; nil if it is not a valid one
 }
 
-// NewModel returns a model that observes everything, within a limit, and has seen
-// nothing yet.
+// NewModel returns an empty model that observes everything, within a limit.
 func NewModel(by string, l price.Limit) *Model {
 	return &Model{
 		live: &history{by: by}, guard: price.Guard{Limit: l, Patience: price.Patience},
@@ -55,10 +54,11 @@ func NewModel(by string, l price.Limit) *Model {
 	}
 }
 
-// Wanted returns what should be observed: at which level, and by what its rows are.
+// Wanted returns the level to observe, and the kind of its rows.
 func (m *Model) Wanted() (l Level, by string) { return m.want, m.wantBy }
 
-// Configure notes what the batches from now on are of. Rows of another sort begin anew.
+// Configure sets the level and the kind of rows of the batches from now on. If the kind of rows
+// changes, the rows begin anew.
 func (m *Model) Configure(p outcome.Plan) {
 	next := *m.live
 	next.level, next.accounts = 0, [kinds]bool{}
@@ -80,27 +80,31 @@ func (m *Model) Configure(p outcome.Plan) {
 	}
 }
 
-// Add takes over a batch, of which it keeps nothing. Where observing has cost too much it
-// says what is given up, "" otherwise; [Model.Wanted] is another one then. The error says
-// that even the least costs too much: it wraps [ErrLimit].
+// Add adds the data of a batch, and keeps no reference to it. If observing has cost too much, it
+// returns what is given up, and then [Model.Wanted] changes. Otherwise it returns "". If even the
+// lowest level costs too much, the error wraps [ErrLimit].
 func (m *Model) Add(b *outcome.Batch) (notice string, err error) {
 	m.extend(b)
-	if m.live.level != m.want || m.live.by != m.wantBy || m.leaving || b.Strangers {
-		return "", nil // what is wanted has not begun yet
+	if m.live.level != m.want || m.live.by != m.wantBy || m.leaving {
+		return "", nil // the wanted plan has not begun yet
 	}
 	if !m.begun {
 		m.begun = true
-		return "", nil // what was given up may have been attached to still
+		return "", nil // programs that were given up may still have been attached
 	}
-	why, loud := m.guard.Judge(b.Cost, b.Loads, b.Window.Duration())
+	m.guard.IncludeUnobserved(b.Strangers)
+	why, exclude := m.guard.Judge(b.Cost, b.Loads, b.Users, b.Window.Duration())
 	if why == "" {
 		return "", nil
 	}
-	if loud != nil && m.leave != nil {
-		if notice, next, ok := m.leave(loud, why); ok {
+	if exclude != nil && m.leave != nil {
+		if notice, next, ok := m.leave(exclude, why); ok {
 			m.leaving, m.begun = next, false
 			return notice, nil
 		}
+	}
+	if b.Strangers {
+		return "", nil // the cost is not that of the VMs
 	}
 	if m.want == 1 {
 		return "", fmt.Errorf("%w, even of %s alone: %s. Detached; --rate allows more", ErrLimit, GC, why)
@@ -110,47 +114,46 @@ func (m *Model) Add(b *outcome.Batch) (notice string, err error) {
 	return fmt.Sprintf("gave up %s: %s", Kind(m.want), why), nil
 }
 
-// Lack notes that no more than a level can be observed, and why.
+// Lack sets the highest possible level, and the reason for it.
 func (m *Model) Lack(most Level, why string) {
 	m.most, m.lack = most, why
 	m.Retry()
 }
 
-// Retry wants everything to be observed again that can be.
+// Retry requests the highest possible level again.
 func (m *Model) Retry() { m.want, m.gaveUp = m.most, m.lack }
 
-// Refused notes that what is wanted cannot be had: it goes on with what there is.
+// Refused means that the wanted level is not possible. The model continues with the present one.
 func (m *Model) Refused() { m.want, m.wantBy, m.leaving = m.live.level, m.live.by, false }
 
-// GroupBy wants other rows: [outcome.GroupPID] or [outcome.GroupMFA].
+// GroupBy requests another kind of rows: [outcome.GroupPID] or [outcome.GroupMFA].
 func (m *Model) GroupBy(by string) { m.wantBy = by }
 
-// surveysMost is how many surveys wait for their window at most.
+// surveysMost is the largest number of surveys that wait for their window.
 const surveysMost = 16
 
-// Survey takes over a survey. It is shown with the window in which it was made, and as that of
-// an earlier time with the windows after it until there is another one.
+// Survey adds a survey. It belongs to the window in which it was made. Later windows show it as
+// older data until there is another one.
 func (m *Model) Survey(s *Survey) {
 	if s.By != m.live.by {
-		return // it was on its way when the rows became others
+		return // it was made before the kind of rows changed
 	}
 	m.surveys = append(m.surveys[max(0, len(m.surveys)+1-surveysMost):], s)
 }
 
-// Use takes over what the VMs used of the processors since it was called before: about in the
-// window after the one that is added next. The first figure covers all time since top attached:
-// the first two windows have it.
+// Use adds the processor time of the VMs since the last call. It belongs to the window after the
+// next one that is added. The first figure covers all time since top attached, and the first two
+// windows have it.
 func (m *Model) Use(u Used) { m.pending = append(m.pending[max(0, len(m.pending)-1):], u) }
 
-// surveyAge is for how long a survey is shown where no other one comes, and at least for so
-// many windows.
+// A survey without a successor is shown for surveyAge, and for at least surveyWindows windows.
 const (
 	surveyAge     = 10 * time.Second
 	surveyWindows = 3
 )
 
-// extend has the history go on with a window, and with the last survey that was made before
-// its end.
+// extend adds a window to the history, together with the last survey that was made before its
+// end.
 func (m *Model) extend(b *outcome.Batch) {
 	w := windowOf(b, m.live.accounts)
 	for _, u := range m.pending {
@@ -179,10 +182,10 @@ func (m *Model) extend(b *outcome.Batch) {
 	m.live = next
 }
 
-// SortBy sorts by a column, or as [Automatic] says.
+// SortBy sorts by a column, or according to [Automatic].
 func (m *Model) SortBy(c Column) { m.sort = c }
 
-// sortedBy returns the column that a history is sorted by.
+// sortedBy returns the column by which a history is sorted.
 func (m *Model) sortedBy(h *history) Column {
 	switch {
 	case m.sort != Automatic:
@@ -197,24 +200,24 @@ func (m *Model) sortedBy(h *history) Column {
 	return ByGC
 }
 
-// Reverse sorts the other way round.
+// Reverse reverses the sort order.
 func (m *Model) Reverse() { m.reverse = !m.reverse }
 
-// Average has the figures be those of the last n windows together, 1 to [MaxAverage].
+// Average makes the figures those of the last n windows together, 1 to [MaxAverage].
 func (m *Model) Average(n int) { m.average = min(max(n, 1), MaxAverage) }
 
-// MaxAverage is how many windows an average is over at most.
+// MaxAverage is the largest number of windows of an average.
 const MaxAverage = 30
 
-// Filter has only rows shown whose process, name or VM has the text in it, or matches it
-// as a regular expression; case does not matter. "" shows all.
+// Filter shows only rows whose process, name or VM contains the text or matches it as a regular
+// expression, ignoring case. "" shows all rows.
 func (m *Model) Filter(text string) {
 	m.filter = text
-	m.pattern, _ = regexp.Compile("(?i)" + text) // nil for a text that is none
+	m.pattern, _ = regexp.Compile("(?i)" + text) // nil if the text is not a valid pattern
 }
 
-// Freeze has what is shown stay as it is, or follow the present again. What comes in
-// meanwhile is counted all the same.
+// Freeze makes the table stay unchanged, or follow the present again. New data is still added
+// meanwhile.
 func (m *Model) Freeze(on bool) {
 	switch {
 	case !on:
@@ -224,42 +227,42 @@ func (m *Model) Freeze(on bool) {
 	}
 }
 
-// A Table is what a model shows.
+// A Table is the contents of the screen.
 type Table struct {
 	Window  outcome.Window
 	Time    time.Time // wall time of the window's end
-	Windows int       // that the figures are of, the last of them is Window; 0: there are none yet
-	By      string    // what the rows are
-	Level   Level     // what is observed
-	Most    Level     // what can be
-	GaveUp  string    // why not everything is
+	Windows int       // number of windows of the figures, up to and including Window; 0: there are none yet
+	By      string    // kind of the rows
+	Level   Level     // level that is observed
+	Most    Level     // highest possible level
+	GaveUp  string    // why some kinds are not observed
 	DMax    [kinds]time.Duration
 	VMs     []outcome.VM
-	Rows    []Row // in their order
-	All     int   // how many there are without the filter
+	Rows    []Row // in sort order
+	All     int   // number of rows without the filter
 	Others  Cells
 	Total   Cells
-	Used    Used // of the processors by the VMs, as the operating system says
+	Used    Used // processor time of the VMs according to the operating system
 
-	// Stale is how long before the end of Window the VMs' memory was read, where that was
-	// before Window began; otherwise 0.
+	// Stale is the time between the last read of the VMs' memory and the end of Window, if that
+	// read was before Window began; otherwise 0.
 	Stale time.Duration
 
 	Lost     [kinds]outcome.Loss
-	Partial  bool // something was not observed for all of the time
+	Partial  bool // some kind was not observed for the whole time
 	Cost     outcome.Cost
 	Sort     Column
-	Auto     bool // Sort was chosen by what is going on
+	Auto     bool // Sort was chosen automatically
 	Reverse  bool
 	Filter   string
 	Frozen   bool
-	Since    int           // windows that came since it was frozen
+	Since    int           // number of windows since the table was frozen
 	Duration time.Duration // of the last window
 
 	shown *history
 }
 
-// Table returns what is to be shown.
+// Table returns the present table.
 func (m *Model) Table() *Table {
 	h := m.live
 	if m.frozen != nil {
@@ -285,7 +288,7 @@ func (m *Model) Table() *Table {
 		}
 	}
 	t.losses(windows)
-	for k := range Kind(h.level) { // what was given up is not known any more
+	for k := range Kind(h.level) { // figures of kinds that were given up are unknown
 		t.Others.Kinds[k], t.Total.Kinds[k] = othersOf(k, windows), totalOf(k, windows)
 	}
 	if h.survey != nil {
@@ -300,7 +303,7 @@ func (m *Model) Table() *Table {
 	return t
 }
 
-// seen returns what a survey says of a row as what is known of the last window.
+// seen returns a survey's data of a row, as data of the last window.
 func (t *Table) seen(s Seen) Seen {
 	if s.Known && t.Stale > 0 {
 		return s.before()
@@ -308,7 +311,7 @@ func (t *Table) seen(s Seen) Seen {
 	return s
 }
 
-// losses adds up what was lost.
+// losses adds up the losses.
 func (t *Table) losses(windows []*window) {
 	for _, w := range windows {
 		for _, vm := range w.vms {
@@ -320,9 +323,10 @@ func (t *Table) losses(windows []*window) {
 	}
 }
 
-// rows makes the rows, in their order.
+// rows sets the sorted rows.
 func (t *Table) rows(m *Model, windows []*window) {
 	ids := t.shown.ids()
+	maps.DeleteFunc(ids, func(id ID, _ name) bool { return t.shown.dead(id) && !activeIn(id, windows) })
 	t.All = len(ids)
 	for id, known := range ids {
 		if !m.matches(id, known) {
@@ -341,7 +345,12 @@ func (t *Table) rows(m *Model, windows []*window) {
 	slices.SortFunc(t.Rows, func(a, b Row) int { return compare(&a, &b) })
 }
 
-// matches tells whether a row is shown with the filter.
+// activeIn reports whether a row had any activity in some windows.
+func activeIn(id ID, windows []*window) bool {
+	return slices.ContainsFunc(windows, func(w *window) bool { return w.rows[id] != nil })
+}
+
+// matches reports whether the filter shows a row.
 func (m *Model) matches(id ID, known name) bool {
 	if m.filter == "" {
 		return true
@@ -350,13 +359,13 @@ func (m *Model) matches(id ID, known name) bool {
 	return m.found(text) || m.found(modname.Readable(text))
 }
 
-// found tells whether the filter finds a text.
+// found reports whether a text matches the filter.
 func (m *Model) found(text string) bool {
 	return strings.Contains(strings.ToLower(text), strings.ToLower(m.filter)) || m.pattern != nil && m.pattern.MatchString(text)
 }
 
-// comparer returns the order of rows by a column: the largest numbers and the first names
-// come first, or last in reverse; what is not known comes after what is.
+// comparer returns the order of rows by a column. The largest numbers and the first names come
+// first, or last in reverse. Unknown values always come last.
 func comparer(c Column, reverse bool) func(a, b *Row) int {
 	sign := 1
 	if reverse {
@@ -381,7 +390,7 @@ func comparer(c Column, reverse bool) func(a, b *Row) int {
 	}
 }
 
-// compareIDs is the order of rows that are equal otherwise.
+// compareIDs is the order of otherwise equal rows.
 func compareIDs(a, b *Row) int {
 	return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Key, b.Key), compareVMs(a.VM, b.VM))
 }
@@ -400,14 +409,14 @@ func compareBools(a, b bool) int {
 	return 1
 }
 
-// Trend returns the column of the trend, of a row, window by window, in the last n: NaN where
-// it is not known, or there was no window. It is the column by which the table is sorted, and
-// of columns of which nothing is kept [ByCPU].
+// Trend returns the values of a row in the column of the trend for the last n windows. A value is
+// NaN if it is unknown or there was no window. The column is the one by which the table is
+// sorted, or [ByCPU] if that keeps no history.
 func (t *Table) Trend(r *Row, n int) []float64 {
 	return t.trend(n, func(c Column, w *window) Cells { return t.cellsIn(c, w, r.ID) })
 }
 
-// cellsIn returns what a column needs to know of a row in a window.
+// cellsIn returns the cells of a row in a window that a column needs.
 func (t *Table) cellsIn(c Column, w *window, id ID) (some Cells) {
 	if i := c.info(); i.seen == nil {
 		some.Kinds[i.kind] = figuresOf(id, i.kind, []*window{w})

@@ -17,7 +17,7 @@ import (
 	"github.com/beamscope/beamscope/internal/price"
 )
 
-// fed returns a model that has seen so many windows of the shop.
+// fed returns a model with some windows of the shop.
 func fed(t *testing.T, windows int, vms ...outcome.VM) *Model {
 	t.Helper()
 	m := NewModel(outcome.GroupPID, price.Limit{Share: price.DefaultShare})
@@ -40,10 +40,10 @@ func rowOf(t *testing.T, table *Table, key string) *Row {
 	return &table.Rows[at]
 }
 
-// The figures of a row are those of its instances in the windows of the average.
+// The figures of a row cover its instances in the windows of the average.
 func TestFigures(t *testing.T) {
 	m := fed(t, 3, shop)
-	m.Average(2) // windows 1 and 2, in which order_writer had 1400 and 2100 messages
+	m.Average(2) // order_writer had 1400 and 2100 messages in windows 1 and 2
 	table := m.Table()
 	r := rowOf(t, table, "<0.44.0>")
 	if r.Name != "order_writer" || r.Process != 44 || r.VM != shop {
@@ -53,7 +53,7 @@ func TestFigures(t *testing.T) {
 	if got := (Figures{Known: true, Instances: 3506, Timeouts: 6, PerSecond: 1753, Inferred: true}); !cmp.Equal(mailbox, got, cmpopts.IgnoreFields(Figures{}, "Share", "P50", "P99")) {
 		t.Errorf("mailbox: %+v", mailbox)
 	}
-	// Waits of 0.45 to 1.35 s: the median is at most the edge of its bucket above 0.9 s.
+	// The waits are 0.45 to 1.35 s, so the median is at most the edge of its bucket above 0.9 s.
 	if lo, hi := outcome.BucketBounds(outcome.Bucket(900 * time.Millisecond)); mailbox.P50.AtMost < lo || mailbox.P50.AtMost > hi || mailbox.P50.Beyond {
 		t.Errorf("p50 %+v, want between %v and %v", mailbox.P50, lo, hi)
 	}
@@ -67,8 +67,8 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// Where more than one instance in a hundred took longer than the scale, the 99th
-// percentile is beyond it.
+// If more than one instance in a hundred took longer than the scale, the 99th percentile is
+// beyond it.
 func TestBeyondScale(t *testing.T) {
 	delays, total := spread(98, time.Millisecond)
 	tl := tallyOf(&outcome.Group{Successes: 98, Timeouts: 2, Delays: delays, Total: total})
@@ -81,12 +81,12 @@ func TestBeyondScale(t *testing.T) {
 		t.Errorf("p98 %+v", q)
 	}
 	if q := new(sum).quantile(0.5); q.Some {
-		t.Errorf("of nothing: %+v", q)
+		t.Errorf("without instances: %+v", q)
 	}
 }
 
-// Quantiles of successes are those of the delays.
-func TestQuantileIsThatOfDelays(t *testing.T) {
+// Quantiles of successes are those of [outcome.Delays].
+func TestQuantileEqualsThatOfDelays(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		parts := rapid.SliceOfN(rapid.SliceOfN(rapid.Int64Range(0, int64(time.Hour)), 0, 20), 1, 4).Draw(r, "delays")
 		p := rapid.Float64Range(0, 1).Draw(r, "p")
@@ -108,8 +108,8 @@ func TestQuantileIsThatOfDelays(t *testing.T) {
 	})
 }
 
-// anyBatch draws what a source may know of window n: rows of several VMs, with a rest, and
-// kinds that were not observed.
+// anyBatch draws a possible batch of window n, with rows of several VMs, a rest, and kinds that
+// were not observed.
 func anyBatch(r *rapid.T, p outcome.Plan, n int) *outcome.Batch {
 	b := &outcome.Batch{Window: p.At(uint64(n)), Time: time.Unix(int64(n), 0)}
 	for _, s := range p.Specs {
@@ -131,7 +131,7 @@ func anyBatch(r *rapid.T, p outcome.Plan, n int) *outcome.Batch {
 	return b
 }
 
-// anyLook has a model show something in some way, and returns how.
+// anyLook draws a sort order and a filter for a model, and returns it.
 func anyLook(r *rapid.T, m *Model) {
 	m.SortBy(Column(rapid.IntRange(0, int(columns)-1).Draw(r, "sort")))
 	if rapid.Bool().Draw(r, "reverse") {
@@ -140,8 +140,8 @@ func anyLook(r *rapid.T, m *Model) {
 	m.Filter(rapid.SampledFrom([]string{"", "1", "<0.2", "shop", "(", "nobody", "1|2"}).Draw(r, "filter"))
 }
 
-// Whatever is sorted and filtered, the total is of all instances; without a filter the
-// rows and what found no room are the total.
+// Whatever is sorted and filtered, the total covers all instances. Without a filter, the rows and
+// the rest add up to the total.
 func TestTotalsAreConserved(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		m := NewModel(outcome.GroupPID, price.Limit{})
@@ -194,7 +194,7 @@ func TestTotalsAreConserved(t *testing.T) {
 	})
 }
 
-// wantOrdered reports rows that are not in the order of the table.
+// wantOrdered reports rows that are not in sort order.
 func wantOrdered(r *rapid.T, t *Table) {
 	if t.Sort.isText() {
 		return
@@ -205,7 +205,7 @@ func wantOrdered(r *rapid.T, t *Table) {
 		switch {
 		case i == 0:
 		case math.IsNaN(last) && !math.IsNaN(x):
-			r.Errorf("row %d is known, and the one before is not", i)
+			r.Errorf("row %d is known, but the one before is not", i)
 		case !t.Reverse && x > last, t.Reverse && x < last:
 			r.Errorf("row %d has %v after %v", i, x, last)
 		}
@@ -213,7 +213,7 @@ func wantOrdered(r *rapid.T, t *Table) {
 	}
 }
 
-// The order in which a source tells of rows is of no account.
+// The order of groups in a batch does not matter.
 func TestOrderOfGroups(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := plan(Everything, outcome.GroupPID)
@@ -236,7 +236,7 @@ func TestOrderOfGroups(t *testing.T) {
 	})
 }
 
-// What is frozen stays, whatever comes; and all of that is there afterwards.
+// A frozen table does not change whatever data is added, and all that data is there afterwards.
 func TestFreeze(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := plan(Everything, outcome.GroupPID)
@@ -257,26 +257,25 @@ func TestFreeze(t *testing.T) {
 		free.Average(3)
 		m.Freeze(true)
 		frozen := m.Table()
-		since := rapid.SampledFrom([]int{0, 1, 2, 3, 4, maxWindows + 1}).Draw(r, "since") // after the last all that was there is gone
+		since := rapid.SampledFrom([]int{0, 1, 2, 3, 4, maxWindows + 1}).Draw(r, "since") // after the last number, all earlier windows are gone
 		feed(since)
-		m.Freeze(true) // again: it stays the same
+		m.Freeze(true) // a second call changes nothing
 		same := cmp.Options{cmpopts.EquateNaNs(), cmpopts.IgnoreUnexported(Table{}), cmpopts.IgnoreFields(Table{}, "Since", "Frozen")}
 		now := m.Table()
 		if diff := cmp.Diff(frozen, now, same); diff != "" {
-			r.Errorf("it changes:\n%s", diff)
+			r.Errorf("the frozen table changes:\n%s", diff)
 		}
 		if want := min(since, maxWindows); now.Since != want || !now.Frozen {
 			r.Errorf("%d windows since, want %d", now.Since, want)
 		}
 		m.Freeze(false)
 		if diff := cmp.Diff(free.Table(), m.Table(), same); diff != "" {
-			r.Errorf("afterwards it is not as if it had not been:\n%s", diff)
+			r.Errorf("the table differs from one that was never frozen:\n%s", diff)
 		}
 	})
 }
 
-// Where something found no room among the rows, a row without instances is not known to
-// have none.
+// If some instances had no room among the rows, a row without instances is unknown, not zero.
 func TestCrowdedOut(t *testing.T) {
 	p := plan(Everything, outcome.GroupPID)
 	m := NewModel(outcome.GroupPID, price.Limit{})
@@ -303,7 +302,7 @@ func TestCrowdedOut(t *testing.T) {
 	}
 }
 
-// Of instances of which no group tells nothing is known.
+// Nothing is known about instances that belong to no group.
 func TestWithoutGroups(t *testing.T) {
 	m := fed(t, 1, shop)
 	b := batch(plan(Everything, outcome.GroupPID), 1, shop)
@@ -321,8 +320,7 @@ func TestWithoutGroups(t *testing.T) {
 	}
 }
 
-// Names stay with rows, and rows that did nothing for a while stay for as long as there
-// is history.
+// Names stay with rows. Rows without recent activity stay as long as the history.
 func TestRowsStay(t *testing.T) {
 	m := fed(t, 1, shop)
 	p := plan(Everything, outcome.GroupPID)
@@ -342,13 +340,47 @@ func TestRowsStay(t *testing.T) {
 	}
 	quiet(maxWindows)
 	if table := m.Table(); len(table.Rows) != 0 {
-		t.Errorf("%d rows of which nothing was seen for long", len(table.Rows))
+		t.Errorf("%d rows without activity for long", len(table.Rows))
 	}
 }
 
-// What was given up is not known any more, also where the average has windows in which it was
-// observed.
-func TestGivenUpIsNotKnown(t *testing.T) {
+// A process that has ended has no row once its figures are out of the average. A live process
+// keeps its row however little it does.
+func TestRowsOfExitedProcessesDisappear(t *testing.T) {
+	m := fed(t, 1, shop)
+	p := plan(Everything, outcome.GroupPID)
+	const dead, idle = "<0.44.0>", "<0.103.0>"
+	rows := func() (keys []string) {
+		for _, r := range m.Table().Rows {
+			keys = append(keys, r.Key)
+		}
+		return keys
+	}
+	if keys := rows(); !slices.Contains(keys, dead) || !slices.Contains(keys, idle) {
+		t.Fatalf("rows %q", keys)
+	}
+	for n := 1; n < maxWindows-1; n++ {
+		survey := surveyAt(p, n, loads(n), shop)
+		survey.From, survey.To = p.At(uint64(n)).To-2, p.At(uint64(n)).To-1
+		delete(survey.Rows, ID{shop, dead})
+		delete(survey.Names, ID{shop, dead})
+		m.Survey(survey)
+		b := batch(p, n, shop)
+		for i := range b.Counts {
+			b.Counts[i].Groups, b.Counts[i].Successes, b.Counts[i].Timeouts = nil, 0, 0
+		}
+		if _, err := m.Add(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if keys := rows(); slices.Contains(keys, dead) || !slices.Contains(keys, idle) {
+		t.Errorf("rows %q", keys)
+	}
+}
+
+// The figures of a kind that was given up are unknown, even if the average includes windows in
+// which it was observed.
+func TestGivenUpKindIsUnknown(t *testing.T) {
 	m := fed(t, 3, shop)
 	m.Average(5)
 	m.Configure(plan(2, outcome.GroupPID))
@@ -364,7 +396,7 @@ func TestGivenUpIsNotKnown(t *testing.T) {
 	}
 }
 
-// Rows by something else begin anew; the same rows go on when less is observed.
+// A new kind of rows starts anew. The same rows continue if less is observed.
 func TestConfigure(t *testing.T) {
 	m := fed(t, 3, shop)
 	m.SortBy(BySlices)
@@ -379,7 +411,7 @@ func TestConfigure(t *testing.T) {
 	}
 }
 
-// What costs too much for two seconds on end is given up, the dearest first.
+// If the cost is too high for two seconds, the most expensive kind is given up.
 func TestGivesUp(t *testing.T) {
 	m := fed(t, 2, shop)
 	n := 2
@@ -401,20 +433,20 @@ func TestGivesUp(t *testing.T) {
 		b.Cost, b.Strangers = outcome.Cost{Events: much, PerEvent: time.Microsecond}, true
 		n++
 		if notice, err := m.Add(b); notice != "" || err != nil {
-			t.Fatalf("what is not the VMs' cost: %q, error %v", notice, err)
+			t.Fatalf("a cost that is not that of the VMs: %q, error %v", notice, err)
 		}
 	}
 	_, _ = add(much, 3)
 	if notice, err := add(much, 3); err != nil || !strings.HasPrefix(notice, "gave up run: 100k events/s = 10.0% of a core") {
 		t.Fatalf("%q, error %v", notice, err)
 	}
-	for range 3 { // of the plan before: they are not judged
+	for range 3 { // windows of the old plan are not judged
 		if notice, err := add(much, 3); notice != "" || err != nil {
 			t.Fatalf("before the other plan begins: %q, error %v", notice, err)
 		}
 	}
 	m.Configure(plan(2, outcome.GroupPID))
-	_, _ = add(much, 2) // what was given up may have been attached to still
+	_, _ = add(much, 2) // programs that were given up may still have been attached
 	_, _ = add(much, 2)
 	if notice, _ := add(much, 2); !strings.HasPrefix(notice, "gave up mailbox: ") {
 		t.Fatalf("%q", notice)
@@ -445,8 +477,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// The trend has the windows of the column by which is sorted, and gaps where there was
-// none.
+// The trend shows the column by which the table is sorted, with gaps for missing windows.
 func TestTrend(t *testing.T) {
 	m := fed(t, 3, shop)
 	m.SortBy(ByMessages)
@@ -457,8 +488,8 @@ func TestTrend(t *testing.T) {
 	}
 }
 
-// A lower bound of no time says nothing about the oldest message.
-func TestOldestOfNoTime(t *testing.T) {
+// A lower bound of zero contains no information about the oldest message.
+func TestOldestBoundOfZero(t *testing.T) {
 	for oldest, want := range map[time.Duration]string{0: "-", 400 * time.Nanosecond: "-", time.Microsecond: "≥1.00µs+", time.Second: "≥1.00s+"} {
 		if got := (&Seen{Aged: true, Before: true, Oldest: oldest}).oldestText(); got != want {
 			t.Errorf("%v: %s, want %s", oldest, got, want)
@@ -466,8 +497,8 @@ func TestOldestOfNoTime(t *testing.T) {
 	}
 }
 
-// Messages that time out were not taken. Where messages may be taken without being counted,
-// the figure is a lower bound, and none where that is 0.
+// Messages that time out were not taken. If messages may be taken without being counted, the
+// figure is a lower bound, and it is left out if that is 0.
 func TestMessagesTaken(t *testing.T) {
 	for _, test := range []struct {
 		of   Cells

@@ -9,11 +9,11 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// A Kind is one of the outcomes that processes are compared by.
+// A Kind is one of the outcomes by which processes are compared.
 type Kind uint8
 
-// The kinds, in the order in which they are kept longest: what is observed less is
-// cheaper.
+// The kinds. If observing costs too much, top gives them up from the last to the first; the first
+// is the cheapest.
 const (
 	GC      Kind = iota // garbage collections
 	Mailbox             // messages, and how long each waited in the mailbox
@@ -24,7 +24,7 @@ const (
 // String returns the name of the built-in outcome.
 func (k Kind) String() string { return [...]string{"gc", "mailbox", "run"}[k] }
 
-// A Level says how much is observed: so many of the kinds, from [GC] on.
+// A Level is the number of kinds that are observed, from [GC] on.
 type Level uint8
 
 // Everything is the level at which all kinds are observed.
@@ -33,15 +33,15 @@ const Everything = Level(kinds)
 // Has reports whether a kind is observed at the level.
 func (l Level) Has(k Kind) bool { return Level(k) < l }
 
-// The scale of the outcomes. It is long, because what takes longer is not in the totals;
-// the bins are of no account, as groups have their own.
+// The scale of the outcomes. It is long because the totals do not include instances that take
+// longer. The bins do not matter, because groups have their own.
 const (
 	dMax = 10 * time.Second
 	bins = 1000
 )
 
-// NewSystem returns what a scope has to observe at a level: the built-in outcomes on a
-// scale of ten seconds, grouped by [outcome.GroupPID] or [outcome.GroupMFA].
+// NewSystem returns the system of a scope for a level: the built-in outcomes on a scale of ten
+// seconds, grouped by [outcome.GroupPID] or [outcome.GroupMFA].
 func NewSystem(l Level, by string, window time.Duration) (*scope.System, error) {
 	s := &scope.System{Window: window, History: 1, Bounds: scope.MeanBounds{Confidence: scope.DefaultConfidence}, Samples: 1}
 	for k := range kinds {

@@ -13,8 +13,8 @@ import (
 	"github.com/beamscope/beamscope/internal/tui/tuitest"
 )
 
-// crowded is a table in which something found no room, something was lost and something
-// is not observed.
+// crowded returns a table with instances without room, with losses, and with a kind that is not
+// observed.
 func crowded(t *testing.T) *Table {
 	t.Helper()
 	m := fed(t, 11, shop, store)
@@ -67,7 +67,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// Without a limit all rows are lines.
+// Without a limit all rows are printed.
 func TestJSONHasAllRows(t *testing.T) {
 	var out bytes.Buffer
 	table := fed(t, 1, shop).Table()

@@ -1,49 +1,31 @@
 package top
 
 import (
-	"fmt"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// A Processor says how much time of processors the operating system counts for a VM, since
-// its start, and on how many processors the VM may run.
+// A Processor returns the processor time of a VM since its start according to the operating
+// system, and the number of processors on which the VM may run.
 type Processor func(pid int) (used time.Duration, processors int, err error)
 
-// ProcessorOf is the [Processor] of this machine. The time is what utime and stime of
-// /proc/PID/stat are together, of all threads, not rounded to ticks.
-func ProcessorOf(pid int) (used time.Duration, processors int, err error) {
-	const clockOfProcess = 2 // CPUCLOCK_SCHED of a process, include/linux/posix-timers.h
-	var ts unix.Timespec
-	if err := unix.ClockGettime(int32(^uint32(pid)<<3|clockOfProcess), &ts); err != nil {
-		return 0, 0, fmt.Errorf("processor time of %d: %w", pid, err)
-	}
-	var set unix.CPUSet
-	if err := unix.SchedGetaffinity(pid, &set); err != nil {
-		return 0, 0, fmt.Errorf("processors of %d: %w", pid, err)
-	}
-	return time.Duration(ts.Nano()), set.Count(), nil
-}
-
-// Used is what the operating system says of VMs together.
+// Used is the processor time of VMs together, from the operating system.
 type Used struct {
 	Known      bool
 	Share      float64 // of the time: 1 is one processor
-	Processors int     // that the VMs may use; the most that one of them may
+	Processors int     // processors that the VMs may use; the largest number of any VM
 }
 
-// processors reads how much VMs use, window by window.
+// processors reads the processor time of VMs, window by window.
 type processors struct {
 	of   Processor
 	used map[int]time.Duration // at the last reading, by pid
-	at   int64                 // when that was
+	at   int64                 // time of the last reading
 }
 
-// read returns what VMs have used since the last reading. It is not known where a VM was not
-// there then.
+// read returns the processor time of VMs since the last reading. It is unknown if a VM is new
+// since then.
 func (p *processors) read(vms []outcome.VM, now int64) Used {
 	if p.of == nil {
 		return Used{}
@@ -73,7 +55,7 @@ func (p *processors) read(vms []outcome.VM, now int64) Used {
 	return all
 }
 
-// usedIn returns what VMs used in some windows, on average.
+// usedIn returns the average processor time of VMs in some windows.
 func usedIn(windows []*window) Used {
 	var all Used
 	var observed time.Duration

@@ -16,38 +16,38 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// A Surveyor reads the figures of processes from the memory of VMs, as
-// [outcome.VMSource] does. It is used by one goroutine, beside everything else.
+// A Surveyor reads the figures of processes from the memory of VMs, as [vmsource.Source] does.
+// One goroutine uses it, in the background.
 type Surveyor interface {
 	Survey(vm int, from uint32, processes int) (all []procname.Figures, next uint32, err error)
 	ProcessName(vm int, p outcome.PID) string
 	ProcessFunction(vm int, p outcome.PID) string
 }
 
-// Seen is what the VM's memory says of a row at one moment: of a process, or of all
-// processes of a function. All else is 0 where it is not Known.
+// Seen is the data from the VM's memory for a row at one moment: for a process, or for all
+// processes of a function. If it is not Known, all other fields are 0.
 type Seen struct {
 	Known      bool
-	Processes  int   // that the row has
+	Processes  int   // number of processes of the row
 	Waiting    int64 // messages in their queues
-	Unfetched  int64 // of them, those that the processes have not fetched
+	Unfetched  int64 // number of these messages that the processes have not fetched
 	AtLeast    bool  // there may be more messages than Waiting
-	Memory     int64 // bytes of their heaps, -1 where that is not known
+	Memory     int64 // total size of their heaps in bytes, -1 if unknown
 	Rated      bool  // Reductions is known
 	Reductions float64
-	Function   string // that a process was in when it last stopped running; "" where it is not known
-	Growing    bool   // its queue is, see grows
+	Function   string // function in which a process last stopped running; "" if unknown
+	Growing    bool   // the queue grows, see growth
 
 	Aged   bool          // Oldest is known
-	Oldest time.Duration // the age of the message that waits for longest, at least
-	Before bool          // that message was there before the observation began
+	Oldest time.Duration // lower bound of the age of the oldest waiting message
+	Before bool          // that message came before the observation began
 
-	// Stale says that it was read before the window began, see [Table.Stale]. The age of what
-	// waits is not known then, nor whether the queue grows.
+	// Stale means that the memory was read before the window began, see [Table.Stale]. Then the
+	// age of waiting messages and the growth of the queue are unknown.
 	Stale bool
 
-	Settled  bool // nothing of the queue is between its parts, so ages can be known
-	Messages bool // nothing but messages is not fetched
+	Settled  bool // no message is in transit between the parts of the queue, so ages can be known
+	Messages bool // everything that is not fetched is a message
 }
 
 // add adds a process.
@@ -61,7 +61,7 @@ func (s *Seen) add(p *Seen) {
 	s.Unfetched += p.Unfetched
 	s.AtLeast = s.AtLeast || p.AtLeast
 	s.Settled = s.Settled && p.Settled
-	s.Messages = false // whether one of several has fetched cannot be told
+	s.Messages = false // for several processes it is unknown which one has fetched
 	if s.Memory < 0 || p.Memory < 0 {
 		s.Memory = -1
 	} else {
@@ -74,52 +74,52 @@ func (s *Seen) add(p *Seen) {
 	}
 }
 
-// A Survey is what the memory of all VMs says at about one time.
+// A Survey is the data from the memory of all VMs at about one time.
 type Survey struct {
 	From, To int64 // when it was read, nanoseconds of CLOCK_MONOTONIC
 	By       string
 	Rows     map[ID]Seen
-	Names    map[ID]name // of some rows in which messages wait
-	Rest     Seen        // what has no row: the function is not known, or there are too many
+	Names    map[ID]name // names of some rows with waiting messages
+	Rest     Seen        // processes without a row: their function is unknown, or there are too many
 	Total    Seen
 }
 
-// before returns what was seen as something that was read before the window began.
+// before returns the data as read before the window began.
 func (s Seen) before() Seen {
 	s.Stale, s.Growing, s.Aged, s.Oldest = true, false, false, 0
 	return s
 }
 
 const (
-	// surveyProcesses is how many processes are read in one go.
+	// surveyProcesses is the number of processes that are read at once.
 	surveyProcesses = 512
 
-	// firstSurvey is after what time it is tried again where nothing could be read.
+	// firstSurvey is the time until the next attempt if nothing could be read.
 	firstSurvey = 100 * time.Millisecond
 
-	// surveyedMost is how many rows a survey has at most.
+	// surveyedMost is the largest number of rows of a survey.
 	surveyedMost = 1 << 17
 
-	// waitingMost is how many rows that nothing but the survey knows are shown: those for
-	// which most messages wait.
+	// waitingMost is the largest number of rows that are shown although only the survey knows
+	// them: those with most waiting messages.
 	waitingMost = 200
 )
 
-// A reading is what a surveyor knows from one survey to the next.
+// A reading contains what a surveyor keeps from one survey to the next.
 type reading struct {
 	surveyor   Surveyor
-	noticed    map[outcome.VM]bool // of which it was said that nothing is known
+	noticed    map[outcome.VM]bool // VMs whose missing data a notice has reported
 	reductions map[ID]spent
 }
 
-// spent is how many reductions a process had used up at a time.
+// spent is the number of reductions that a process had used at a time.
 type spent struct {
 	reductions uint64
 	at         int64
 }
 
-// survey surveys VMs shortly before the end of each window, until the context is done. It
-// leaves out windows where surveys take too much of the time.
+// survey surveys VMs shortly before the end of each window, until the context is done. It skips
+// windows if surveys take too large a part of the time.
 func (t *Top) survey(ctx context.Context, s Surveyor) {
 	r := reading{surveyor: s, noticed: make(map[outcome.VM]bool)}
 	var pay allowance
@@ -151,9 +151,9 @@ func (t *Top) survey(ctx context.Context, s Surveyor) {
 	}
 }
 
-// beforeEnd returns when the next survey should begin, from a time on: shortly before the end of
-// a window of a plan, so that its figures are of that window and as new as can be. took is how
-// long the survey before took.
+// beforeEnd returns when the next survey should begin, no earlier than from: shortly before the end
+// of a window of a plan, so that its figures belong to that window and are as new as possible. took
+// is the duration of the previous survey.
 func beforeEnd(p outcome.Plan, from int64, took time.Duration) int64 {
 	lead := int64(min(max(p.Window/10, 2*took), p.Window/2))
 	due := p.From - lead
@@ -166,22 +166,22 @@ func beforeEnd(p outcome.Plan, from int64, took time.Duration) int64 {
 	return due
 }
 
-// An allowance limits surveys to a part of the time, on average. A survey that takes long, as
-// others use the processors, is made up for by those before and after it.
+// An allowance limits surveys to a part of the time, on average. A survey that takes long because
+// others use the processors is balanced by the surveys before and after it.
 type allowance struct {
-	saved time.Duration // what surveys may take at that time, negative where they took too much
-	at    int64         // nanoseconds of CLOCK_MONOTONIC; 0: there was no survey yet
+	saved time.Duration // time that surveys may take at time at; negative after they took too much
+	at    int64         // nanoseconds of CLOCK_MONOTONIC; 0 before the first survey
 }
 
 const (
-	// surveyShare is how much of the time surveys may take: one part of so many.
+	// surveyShare limits surveys to one part in surveyShare of the time.
 	surveyShare = 20
 
-	// surveySaved is how much of the time that surveys do not take is saved at most.
+	// surveySaved is the largest amount of unused time that is saved for later surveys.
 	surveySaved = 250 * time.Millisecond
 )
 
-// survey notes a survey from one time to another. It returns when the next one may begin.
+// survey records a survey from one time to another. It returns when the next one may begin.
 func (a *allowance) survey(from, to int64) int64 {
 	if a.at != 0 {
 		a.saved = min(a.saved+time.Duration(from-a.at)/surveyShare, surveySaved)
@@ -190,7 +190,8 @@ func (a *allowance) survey(from, to int64) int64 {
 	return max(to, from-surveyShare*int64(a.saved))
 }
 
-// read surveys VMs once. It also says of which VMs nothing can be known, once.
+// read surveys VMs once. It also returns the reason for each VM whose data cannot be read, once for
+// each VM.
 func (r *reading) read(ctx context.Context, vms []outcome.VM, by string) (s *Survey, why []string) {
 	s = &Survey{From: monotonic.Now(), By: by, Rows: make(map[ID]Seen), Names: make(map[ID]name)}
 	reductions := make(map[ID]spent)
@@ -203,7 +204,7 @@ func (r *reading) read(ctx context.Context, vms []outcome.VM, by string) (s *Sur
 			continue
 		}
 		r.noticed[vm] = true
-		why = append(why, fmt.Sprintf("%s: what waits, memory, reductions and functions of processes are not known: %v", vm, err))
+		why = append(why, fmt.Sprintf("%s: waiting messages, memory, reductions and functions of processes are not known: %v", vm, err))
 	}
 	r.reductions = reductions
 	r.name(s)
@@ -211,8 +212,8 @@ func (r *reading) read(ctx context.Context, vms []outcome.VM, by string) (s *Sur
 	return s, why
 }
 
-// name keeps the rows in which most messages wait among those that have names, and names
-// their processes.
+// name keeps the names of only those rows that have most waiting messages, and looks up their
+// processes' names.
 func (r *reading) name(s *Survey) {
 	ids := slices.SortedFunc(maps.Keys(s.Names), func(a, b ID) int {
 		return cmp.Or(cmp.Compare(s.Rows[b].Waiting, s.Rows[a].Waiting), cmp.Compare(a.Key, b.Key))

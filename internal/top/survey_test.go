@@ -18,8 +18,8 @@ import (
 	"github.com/beamscope/beamscope/internal/procname"
 )
 
-// A fakeMemory is that of VMs with processes, whose functions are "f0" and "f1", and of
-// those whose number is a multiple of ten not known.
+// A fakeMemory is the memory of VMs with processes. Their functions are "f0" and "f1". Those of
+// processes whose number is a multiple of ten are unknown.
 type fakeMemory struct {
 	figures map[int][]procname.Figures
 	err     map[int]error
@@ -46,7 +46,7 @@ func (*fakeMemory) ProcessFunction(_ int, p outcome.PID) string {
 	return fmt.Sprint("f", uint64(p%2))
 }
 
-// processes returns so many processes, in whose queues as many messages are as their number.
+// processes returns n processes. Each has as many messages in its queue as its number.
 func processes(n int) []procname.Figures {
 	var all []procname.Figures
 	for i := range n {
@@ -55,7 +55,7 @@ func processes(n int) []procname.Figures {
 	return all
 }
 
-// A survey has all processes of all VMs, and names for those in which most waits.
+// A survey contains all processes of all VMs, and names of those with most waiting messages.
 func TestReadSurvey(t *testing.T) {
 	memory := &fakeMemory{figures: map[int][]procname.Figures{shop.PID: processes(1200), store.PID: processes(3)}}
 	r := reading{surveyor: memory, noticed: make(map[outcome.VM]bool)}
@@ -74,7 +74,7 @@ func TestReadSurvey(t *testing.T) {
 	}
 }
 
-// By function, processes are added up; those of which it is not known are the rest.
+// Grouped by function, processes are added up. Processes with an unknown function are the rest.
 func TestReadSurveyByFunction(t *testing.T) {
 	memory := &fakeMemory{figures: map[int][]procname.Figures{shop.PID: processes(21)}}
 	r := reading{surveyor: memory, noticed: make(map[outcome.VM]bool)}
@@ -87,8 +87,8 @@ func TestReadSurveyByFunction(t *testing.T) {
 	}
 }
 
-// Where a VM's memory tells nothing, one notice says why, and the columns say so. What may
-// pass is no reason for a notice.
+// If a VM's memory cannot be read, one notice gives the reason, and the columns show that the
+// data is unknown. A temporary failure gives no notice.
 func TestSurveyUnknown(t *testing.T) {
 	memory := &fakeMemory{
 		figures: map[int][]procname.Figures{store.PID: processes(3)},
@@ -97,7 +97,7 @@ func TestSurveyUnknown(t *testing.T) {
 	r := reading{surveyor: memory, noticed: make(map[outcome.VM]bool)}
 	for round := range 3 {
 		s, why := r.read(t.Context(), []outcome.VM{shop, store}, outcome.GroupPID)
-		if len(s.Rows) != 3 || (len(why) == 1) != (round == 0) || round == 0 && !strings.Contains(why[0], "shop@host (pid 1801): what waits, memory, reductions and functions of processes are not known: ") {
+		if len(s.Rows) != 3 || (len(why) == 1) != (round == 0) || round == 0 && !strings.Contains(why[0], "shop@host (pid 1801): waiting messages, memory, reductions and functions of processes are not known: ") {
 			t.Errorf("round %d: %d rows, %q", round, len(s.Rows), why)
 		}
 	}
@@ -115,8 +115,8 @@ func TestSurveyUnknown(t *testing.T) {
 	}
 }
 
-// In a window in which the memory was not read, what was read before is no figure of the window:
-// JSON has null, a table says how old it is, and nothing is known of ages or of what grows.
+// In a window without a survey, older data is not a figure of the window. JSON has null, a table
+// shows the age of the data, and the ages and growth of queues are unknown.
 func TestWindowWithoutSurvey(t *testing.T) {
 	m := NewModel(outcome.GroupPID, price.Limit{Share: price.DefaultShare})
 	p := plan(Everything, outcome.GroupPID)
@@ -134,7 +134,7 @@ func TestWindowWithoutSurvey(t *testing.T) {
 		if n < 3 {
 			continue
 		}
-		if late { // it was on its way when its window ended
+		if late { // its window ended while it was being made
 			m.Survey(surveyAt(p, n-1, queue, shop))
 		}
 		if _, err := m.Add(batch(p, n, shop)); err != nil {
@@ -161,7 +161,7 @@ func TestWindowWithoutSurvey(t *testing.T) {
 	}
 }
 
-// The next survey begins as soon as it may, shortly before the end of a window: never in the
+// The next survey begins as soon as allowed, shortly before the end of a window and never in the
 // first half of one.
 func TestBeforeEnd(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
@@ -169,7 +169,7 @@ func TestBeforeEnd(t *testing.T) {
 		from := rapid.Int64Range(0, 2e12).Draw(r, "from")
 		took := time.Duration(rapid.Int64Range(0, 1e9).Draw(r, "took"))
 		due := beforeEnd(p, from, took)
-		left := p.From - due // of the last window before the plan
+		left := p.From - due // time left in the last window before the plan
 		if due >= p.From {
 			left = p.At(p.Number(due)).To - due
 		}
@@ -182,8 +182,8 @@ func TestBeforeEnd(t *testing.T) {
 	})
 }
 
-// Surveys take a twentieth of the time at most, but for what was saved. One that takes long is
-// no reason to leave out a window where the others are short.
+// Surveys take at most a twentieth of the time, plus saved time. A single long survey does not
+// make top skip a window if the others are short.
 func TestAllowance(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		var a allowance
@@ -213,8 +213,8 @@ func TestAllowance(t *testing.T) {
 	}
 }
 
-// The operating system's figure is what was used between two readings, and is not known
-// where that is not.
+// The operating system's figure covers the time between two readings, and is unknown without
+// them.
 func TestProcessors(t *testing.T) {
 	used := map[int]time.Duration{shop.PID: 10 * time.Second, store.PID: time.Second}
 	p := processors{of: func(pid int) (time.Duration, int, error) {
@@ -242,7 +242,7 @@ func TestProcessors(t *testing.T) {
 	}
 }
 
-// The processor time of this process is what it has used, and grows.
+// The processor time of this process is its used time, and grows.
 func TestProcessorOf(t *testing.T) {
 	before, n, err := ProcessorOf(os.Getpid())
 	if err != nil || n < 1 || before <= 0 {
@@ -254,6 +254,6 @@ func TestProcessorOf(t *testing.T) {
 		}
 	}
 	if _, _, err := ProcessorOf(1 << 30); err == nil {
-		t.Error("of no process")
+		t.Error("for a process that does not exist")
 	}
 }

@@ -6,18 +6,18 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// A tally is what was counted of one kind in one window: of a row, or of the rest.
+// A tally contains the counts of one kind in one window, for a row or for the rest.
 type tally struct {
 	successes, failures, timeouts uint64
 	total                         time.Duration // of the successes
 	amount                        uint64
 	starts                        uint64
 	processor, dirty              time.Duration // of the successes
-	delays                        []bucket      // of the successes, those that are not empty, in order
+	delays                        []bucket      // of the successes; only non-empty buckets, in order
 }
 
-// A bucket has the delays of one of [outcome.Delays]: most of them are empty, and a row
-// has some for each window.
+// A bucket is a non-empty bucket of [outcome.Delays]. Most buckets are empty, and each row has a
+// list of these for every window.
 type bucket struct {
 	index uint8
 	count uint32
@@ -38,6 +38,6 @@ func (t *tally) instances() uint64 { return t.successes + t.failures + t.timeout
 // A Quantile is a delay that a share of the instances do not exceed.
 type Quantile struct {
 	Some   bool          // there are instances
-	Beyond bool          // it is among those that did not succeed: dMax at least, as a rule
+	Beyond bool          // the quantile is among instances that did not succeed: usually at least dMax
 	AtMost time.Duration // otherwise
 }

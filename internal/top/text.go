@@ -8,6 +8,7 @@ import (
 
 	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/outcome"
+	"github.com/beamscope/beamscope/internal/price"
 	"github.com/beamscope/beamscope/internal/safetext"
 )
 
@@ -20,7 +21,7 @@ type Text struct {
 // NewText returns a printer on w, of the first rows of each table up to a limit.
 func NewText(w io.Writer, limit int) *Text { return &Text{w, limit} }
 
-// textTrend is how many windows the trend in a text shows.
+// textTrend is the number of windows in the trend of a text.
 const textTrend = 10
 
 // Table writes a table.
@@ -59,7 +60,7 @@ func (p *Text) Table(t *Table) error {
 	return err
 }
 
-// columns returns the columns but those that say which row it is.
+// columns returns the columns, except those that identify the row.
 func (t *Table) columns() []Column {
 	var some []Column
 	for c := range columns {
@@ -70,7 +71,7 @@ func (t *Table) columns() []Column {
 	return some
 }
 
-// head returns the head of a column, with a mark where the table is sorted by it.
+// head returns the head of a column, with a mark if the table is sorted by it.
 func (t *Table) head(c Column) string {
 	name := c.heading(&t.DMax)
 	if c != t.Sort {
@@ -82,7 +83,7 @@ func (t *Table) head(c Column) string {
 	return name + "▼"
 }
 
-// nameOf returns what a row is called, with its VM where there are several.
+// nameOf returns the displayed name of a row, with its VM if there are several.
 func (t *Table) nameOf(r *Row) string {
 	if len(t.VMs) < 2 {
 		return r.process()
@@ -90,7 +91,7 @@ func (t *Table) nameOf(r *Row) string {
 	return r.process() + " of " + r.machine()
 }
 
-// hasOthers tells whether something found no room among the rows.
+// hasOthers reports whether some instances had no room among the rows.
 func (t *Table) hasOthers() bool { return t.others() > 0 }
 
 func (t *Table) others() (n uint64) {
@@ -100,7 +101,7 @@ func (t *Table) others() (n uint64) {
 	return n
 }
 
-// othersName is what the line of the others is called where there is little room.
+// othersName returns the name of the row of others for narrow screens.
 func (t *Table) othersName() string {
 	if t.By == outcome.GroupMFA {
 		return "others"
@@ -109,14 +110,14 @@ func (t *Table) othersName() string {
 }
 
 func (t *Table) othersText() string {
-	text := fmt.Sprintf("others: %d instances that found no room among the rows", t.others())
+	text := fmt.Sprintf("others: %d instances for which the table had no row", t.others())
 	if t.By == outcome.GroupMFA {
 		text += ", or of processes without a known function"
 	}
 	return text
 }
 
-// title says of what the table is.
+// title describes the table.
 func (t *Table) title() string {
 	text := fmt.Sprintf("by %s, window of %v", t.By, t.Duration)
 	if t.Windows > 1 {
@@ -129,17 +130,20 @@ func (t *Table) title() string {
 	return text
 }
 
-func (t *Table) vmsText() string {
-	switch len(t.VMs) {
+func (t *Table) vmsText() string { return vmsText(t.VMs) }
+
+// vmsText describes the VMs.
+func vmsText(vms []outcome.VM) string {
+	switch len(vms) {
 	case 0:
 		return "no VM"
 	case 1:
-		return safetext.Line(t.VMs[0].String())
+		return safetext.Line(vms[0].String())
 	}
-	return fmt.Sprintf("%d VMs", len(t.VMs))
+	return fmt.Sprintf("%d VMs", len(vms))
 }
 
-// lossText says what was lost, "" where nothing was.
+// lossText describes the losses, or returns "" if there are none.
 func (t *Table) lossText() string {
 	var lost []string
 	for k := range kinds {
@@ -153,7 +157,7 @@ func (t *Table) lossText() string {
 	return "lost " + strings.Join(lost, ", ")
 }
 
-// givenUpText says what is not observed, and why; "" where that is nothing.
+// givenUpText returns what is not observed and why, or "" if everything is observed.
 func (t *Table) givenUpText() (text, why string) {
 	var names []string
 	for k := range kinds {
@@ -167,7 +171,7 @@ func (t *Table) givenUpText() (text, why string) {
 	return "without " + strings.Join(names, " and "), t.GaveUp
 }
 
-// observing names what is observed.
+// observing lists what is observed.
 func (t *Table) observing() string {
 	var names []string
 	for k := range kinds {
@@ -178,18 +182,10 @@ func (t *Table) observing() string {
 	return strings.Join(names, " ")
 }
 
-// costText says what observing the last window cost.
-func (t *Table) costText() string {
-	text := fmt.Sprintf("cost: %s events/s", figures.Count(float64(t.Cost.Events)/t.Duration.Seconds()))
-	if t.Cost.PerEvent > 0 {
-		text += fmt.Sprintf(" × %s = %s of a core in the VM", figures.Delay(t.Cost.PerEvent), figures.Percent(t.Cost.Share(t.Duration)))
-	} else {
-		text += " × not measured yet"
-	}
-	return text + fmt.Sprintf("; own %s", figures.Percent(float64(t.Cost.Collector)/float64(t.Duration)))
-}
+// costText describes the cost of observing in the last window.
+func (t *Table) costText() string { return price.Text(t.Cost, t.Duration, "events") }
 
-// staleText says how old the figures of the VMs' memory are, "" where they are of the window.
+// staleText returns the age of the data from the VMs' memory, or "" if it belongs to the window.
 func (t *Table) staleText() string {
 	if t.Stale == 0 {
 		return ""
@@ -197,7 +193,7 @@ func (t *Table) staleText() string {
 	return fmt.Sprintf("waiting, memory, reds/s and function: read %s before the end of this window", figures.Delay(t.Stale))
 }
 
-// remarks returns what is to be said below the table, a line each.
+// remarks returns the lines below the table.
 func (t *Table) remarks() []string {
 	var lines []string
 	if text := t.staleText(); text != "" {

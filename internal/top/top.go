@@ -1,7 +1,6 @@
-// Package top tells which processes of running Erlang VMs use the time: by garbage
-// collections, by the time that they run, and by how long messages wait for them. It needs
-// no configuration, and is bounded: where observing costs too much it observes less, and
-// says so.
+// Package top shows how processes of running Erlang VMs use the time: by garbage collections, by
+// running, and by messages that wait for them. It needs no configuration, and its cost is
+// limited: if observing costs too much, it observes less and reports that.
 package top
 
 import (
@@ -19,13 +18,13 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// ErrLimit says that even the least that there is to observe costs too much.
+// ErrLimit means that even the lowest level costs too much.
 var ErrLimit = errors.New("too many events")
 
-// Options say what a [Top] observes.
+// Options configure a [Top].
 type Options struct {
 	Window time.Duration // length of a window
-	By     string        // what the rows are, [outcome.GroupPID] or [outcome.GroupMFA]
+	By     string        // kind of the rows, [outcome.GroupPID] or [outcome.GroupMFA]
 	Sort   Column
 	Filter string // see [Model.Filter]
 	Limit  price.Limit
@@ -33,18 +32,18 @@ type Options struct {
 	// Source opens the source, for its first plan.
 	Source func(context.Context, outcome.Plan) (outcome.Source, error)
 
-	// System returns what is observed at a level; nil is [NewSystem].
+	// System returns the system for a level; nil means [NewSystem].
 	System func(l Level, by string, window time.Duration) (*scope.System, error)
 
-	// Surveyor reads the VMs' memory; nil is the source where it is one, otherwise nobody does.
+	// Surveyor reads the VMs' memory. If it is nil and the source is a Surveyor, that is used.
+	// Otherwise nothing is read.
 	Surveyor Surveyor
 
-	// Processor says what the VMs use; nil: that is not known.
+	// Processor returns the processor time of the VMs; nil: unknown.
 	Processor Processor
 
-	// Tabled, where it is not nil, is called for each window; an error ends Run. Noticed,
-	// where it is not nil, is called with what a person should know. One call is over
-	// when the next one begins.
+	// Tabled, if not nil, is called for each window; an error ends Run. Noticed, if not nil, is
+	// called with notices for people. The calls do not overlap.
 	Tabled  func(*Table) error
 	Noticed func(outcome.Notice)
 }
@@ -55,10 +54,10 @@ type Top struct {
 	opts    Options
 	source  outcome.Source
 	scope   *scope.Scope
-	changed chan struct{} // something is new; has room for one
-	wanted  chan struct{} // something else is wanted; likewise
+	changed chan struct{} // signals news; has a buffer of one
+	wanted  chan struct{} // signals another request; has a buffer of one
 
-	plain      bool // processor and dirty time cannot be had
+	plain      bool // processor and dirty time are not available
 	processors processors
 
 	running bool // a VM was seen
@@ -66,18 +65,17 @@ type Top struct {
 
 	mu    sync.Mutex
 	model *Model
-	plan  outcome.Plan // of the windows
-	vms   []outcome.VM // of the last batch
+	plan  outcome.Plan // plan of the windows
+	vms   []outcome.VM // VMs of the last batch
 
 	telling sync.Mutex
 }
 
-// attaching is how long it takes to attach, as a rule.
+// attaching is the usual time for attaching.
 const attaching = 700 * time.Millisecond
 
-// Open opens the source. Where that fails because there is no probe of the run time, it
-// does without. Where the context is done before, the error is its cause. The caller closes the
-// Top.
+// Open opens the source. If that fails because there is no probe for run time, Open leaves run time
+// out. If the context ends before, the error is its cause. The caller closes the Top.
 func Open(ctx context.Context, o Options) (*Top, error) {
 	if o.System == nil {
 		o.System = NewSystem
@@ -141,13 +139,13 @@ func (t *Top) system(l Level, by string) (*scope.System, error) {
 	return system, nil
 }
 
-// statusSource is a source that knows which VMs it observes before the first window, as
-// [outcome.VMSource] does.
+// statusSource is a source that knows its VMs before the first window, as [vmsource.Source]
+// does.
 type statusSource interface {
 	Status() []outcome.VMStatus
 }
 
-// attached returns the VMs that the source observes before the first window.
+// attached returns the VMs that the source knows before the first window.
 func (t *Top) attached() []outcome.VM {
 	s, ok := t.source.(statusSource)
 	if !ok {
@@ -162,7 +160,7 @@ func (t *Top) attached() []outcome.VM {
 	return vms
 }
 
-// gone says that all VMs have exited, or which of them are stopped, as [outcome.Gone].
+// gone reports that all VMs have exited, or which are stopped, see [outcome.Gone].
 func (t *Top) gone() string {
 	s, ok := t.source.(statusSource)
 	if !ok {
@@ -171,7 +169,7 @@ func (t *Top) gone() string {
 	return outcome.Gone(s.Status())
 }
 
-// surveyor returns who reads the VMs' memory, nil where nobody does.
+// surveyor returns the surveyor of the VMs' memory, or nil if there is none.
 func (t *Top) surveyor() Surveyor {
 	if t.opts.Surveyor != nil {
 		return t.opts.Surveyor
@@ -186,11 +184,11 @@ func (t *Top) Close() error { return t.source.Close() }
 // errEnded ends the scope when no VM is left.
 var errEnded = errors.New("no VM is left")
 
-// Run observes until the context is done, for so long (0: without end), or until no VM is
-// left. Windows that were over before it was attached do not count. It is called once. The
-// error wraps [ErrLimit] where observing costs too much.
+// Run observes until the context is done, until the time limit (0: none), or until no VM is left.
+// Windows that were over before it was attached do not count. Run must be called only once. The
+// error wraps [ErrLimit] if observing costs too much.
 func (t *Top) Run(ctx context.Context, limit time.Duration) error {
-	t.meet(t.attached()) // so the first window has figures of the system and of memory
+	t.meet(t.attached()) // so that the first window has figures of the system and of memory
 	scopeDone, cancel := context.WithCancel(ctx)
 	var changing sync.WaitGroup
 	changing.Go(func() { t.change(scopeDone) })
@@ -207,17 +205,17 @@ func (t *Top) Run(ctx context.Context, limit time.Duration) error {
 	return err
 }
 
-// leave leaves out a VM that costs too much, where the source can.
-func (t *Top) leave(loud *price.Loud, why string) (notice string, next, ok bool) {
+// leave leaves out what costs too much, if the source supports it.
+func (t *Top) leave(exclude *price.Exclusion, why string) (notice string, next, ok bool) {
 	source, can := t.source.(outcome.Leaver)
 	if !can {
 		return "", false, false
 	}
-	length, next, err := source.LeaveOut(loud.VM)
+	length, next, err := exclude.Leave(source)
 	if errors.Is(err, outcome.ErrNotLeft) {
 		return "", false, false
 	}
-	notice = loud.Left(why, length)
+	notice = exclude.Left(why, length)
 	if err != nil {
 		notice += fmt.Sprintf(" (%v)", err)
 	}
@@ -227,7 +225,7 @@ func (t *Top) leave(loud *price.Loud, why string) (notice string, next, ok bool)
 	return notice, next, true
 }
 
-// change has what the model wants observed, until the context is done.
+// change applies what the model wants, until the context is done.
 func (t *Top) change(ctx context.Context) {
 	for {
 		select {
@@ -244,13 +242,13 @@ func (t *Top) change(ctx context.Context) {
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, outcome.ErrEnded) {
 			t.Do(func(m *Model) { m.Refused() })
-			t.notice(fmt.Sprintf("what is observed stays as it is: %v", err))
+			t.notice(fmt.Sprintf("observation continues unchanged: %v", err))
 		}
 	}
 }
 
-// Do does something with the model. What it then wants is observed from the beginning of
-// a window on. It may be called from any goroutine.
+// Do calls a function with the model. A change of the wanted level takes effect at the beginning of
+// a window. Any goroutine may call it.
 func (t *Top) Do(do func(*Model)) {
 	t.mu.Lock()
 	level, by := t.model.Wanted()
@@ -270,7 +268,7 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// Table returns what the model shows. It may be called from any goroutine.
+// Table returns the present table of the model. Any goroutine may call it.
 func (t *Top) Table() *Table {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -290,7 +288,7 @@ func (t *Top) Configured(_ *scope.System, p outcome.Plan) error {
 func (t *Top) Framed(b *outcome.Batch, _ *scope.Frame) error {
 	t.meet(seenIn(b))
 	if t.begun = t.begun || begun(b); !t.begun {
-		return nil // it was not attached yet
+		return nil // top was not attached yet
 	}
 	var notice string
 	var err error
@@ -318,7 +316,7 @@ func seenIn(b *outcome.Batch) []outcome.VM {
 	return vms
 }
 
-// meet notes which VMs there are, and what they have used.
+// meet records the current VMs and their processor time.
 func (t *Top) meet(vms []outcome.VM) {
 	used := t.processors.read(vms, monotonic.Now())
 	t.mu.Lock()
@@ -327,7 +325,7 @@ func (t *Top) meet(vms []outcome.VM) {
 	t.model.Use(used)
 }
 
-// begun tells whether anything was observed for all of a window.
+// begun reports whether anything was observed for a whole window.
 func begun(b *outcome.Batch) bool {
 	return slices.ContainsFunc(b.Counts, func(c outcome.Counts) bool { return !c.Unobserved })
 }
@@ -341,7 +339,7 @@ func (t *Top) show(table *Table) error {
 	return t.opts.Tabled(table)
 }
 
-// left returns errEnded where there were VMs, and none is left.
+// left returns errEnded if there were VMs and none is left.
 func (t *Top) left(b *outcome.Batch) error {
 	for i := range b.Counts {
 		if b.Counts[i].VM.PID != 0 {
@@ -361,7 +359,7 @@ func (t *Top) Noticed(n outcome.Notice) error {
 	return nil
 }
 
-// notice tells something that is noticed now.
+// notice gives a notice with the present time.
 func (t *Top) notice(text string) { t.tell(outcome.Notice{Time: monotonic.Now(), Text: text}) }
 
 func (t *Top) tell(n outcome.Notice) {

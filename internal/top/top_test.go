@@ -17,16 +17,15 @@ import (
 	"github.com/beamscope/beamscope/internal/procname"
 )
 
-// A fakeSource tells of the shop whatever is planned. Its methods are called from one
-// goroutine.
+// A fakeSource delivers the data of the shop for any plan. One goroutine calls its methods.
 type fakeSource struct {
 	plans  []outcome.Plan
 	vms    func(n int) []outcome.VM            // in window n
-	change func(n int, b *outcome.Batch) error // of window n
+	change func(n int, b *outcome.Batch) error // changes the batch of window n
 	n      int
 	closed bool
-	refuse error // plans but the first
-	most   int   // specs of the first plan; 0: any
+	refuse error // error for all plans except the first
+	most   int   // limit on the specs of the first plan; 0: none
 }
 
 func (s *fakeSource) Plan(_ context.Context, p outcome.Plan) error {
@@ -63,7 +62,7 @@ func (s *fakeSource) Collect(_ context.Context, w outcome.Window) (outcome.Batch
 	return *b, err
 }
 
-// Status says that the shop is observed, and that another VM is not.
+// Status returns that the shop is observed, and that another VM is not.
 func (*fakeSource) Status() []outcome.VMStatus {
 	return []outcome.VMStatus{{VM: shop}, {VM: store, Refused: "no probes"}}
 }
@@ -75,19 +74,20 @@ func (s *fakeSource) Close() error {
 	return nil
 }
 
-// A told is what a Top tells.
-type told struct {
+// An output contains the tables and notices of a Top.
+type output struct {
 	tables  []*Table
 	notices []string
 }
 
 const testWindow = 20 * time.Millisecond
 
-// open opens a Top on a source, in short windows.
-func open(t *testing.T, s *fakeSource) (*Top, *told) {
+// open opens a Top on a source, with short windows.
+func open(t *testing.T, s *fakeSource) (*Top, *output) {
 	t.Helper()
-	goleak.VerifyNone(t)
-	said := &told{}
+	before := goleak.IgnoreCurrent() // of screens of other tests that ended while they were drawing
+	t.Cleanup(func() { goleak.VerifyNone(t, before) })
+	said := &output{}
 	if s.most == 0 {
 		s.most = int(Everything)
 	}
@@ -118,7 +118,7 @@ func open(t *testing.T, s *fakeSource) (*Top, *told) {
 	return x, said
 }
 
-// levels returns the levels of tables, each once in a row.
+// levels returns the levels of tables, without repetitions in a row.
 func levels(tables []*Table) []Level {
 	var all []Level
 	for _, t := range tables {
@@ -127,7 +127,7 @@ func levels(tables []*Table) []Level {
 	return slices.Compact(all)
 }
 
-// A source that costs too much is asked for less and less, and then left.
+// Top requests less and less from a source that costs too much, and finally closes it.
 func TestFallsBack(t *testing.T) {
 	s := &fakeSource{change: func(_ int, b *outcome.Batch) error {
 		b.Cost.Events = 3000 // in 20 ms: 15 % of a core
@@ -157,9 +157,8 @@ func TestFallsBack(t *testing.T) {
 	}
 }
 
-// What was given up is observed again where somebody asks for it, and rows by something
-// else as well.
-func TestWants(t *testing.T) {
+// The user can request what was given up again, and another kind of rows.
+func TestRequestAgain(t *testing.T) {
 	s := &fakeSource{}
 	s.change = func(n int, b *outcome.Batch) error {
 		if n < 3 {
@@ -193,8 +192,8 @@ func TestWants(t *testing.T) {
 	}
 }
 
-// Where a VM has no probes of the run time the other kinds are observed, that is said, and
-// the run time is not asked for again.
+// If a VM has no probes for run time, the other kinds are observed, with a notice, and run time
+// is not requested again.
 func TestWithoutRunProbes(t *testing.T) {
 	s := &fakeSource{most: int(Run)}
 	x, said := open(t, s)
@@ -224,7 +223,7 @@ func TestWithoutRunProbes(t *testing.T) {
 	}
 }
 
-// Where there are not even other probes, that is the error.
+// If the other probes are missing too, Open returns the error.
 func TestWithoutProbes(t *testing.T) {
 	_, err := Open(t.Context(), Options{
 		Window: testWindow, By: outcome.GroupPID,
@@ -235,7 +234,7 @@ func TestWithoutProbes(t *testing.T) {
 	}
 }
 
-// A plan that the source refuses leaves everything as it is, and that is said.
+// A plan that the source refuses changes nothing, and a notice reports it.
 func TestRefused(t *testing.T) {
 	s := &fakeSource{refuse: errors.New("no room")}
 	x, said := open(t, s)
@@ -249,7 +248,7 @@ func TestRefused(t *testing.T) {
 	if err := x.Run(ctx, 0); err != nil {
 		t.Fatal(err)
 	}
-	if len(said.notices) != 1 || said.notices[0] != "what is observed stays as it is: no room" {
+	if len(said.notices) != 1 || said.notices[0] != "observation continues unchanged: no room" {
 		t.Errorf("notices %q", said.notices)
 	}
 	if _, by := x.model.Wanted(); by != outcome.GroupPID {
@@ -257,7 +256,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// When no VM is left, it ends; before there was one, it waits.
+// Top ends when no VM is left. Before the first VM it waits.
 func TestNoVMLeft(t *testing.T) {
 	s := &fakeSource{vms: func(n int) []outcome.VM {
 		if n < 2 || n > 4 {
@@ -274,7 +273,7 @@ func TestNoVMLeft(t *testing.T) {
 	}
 }
 
-// The end of the only VM ends it too.
+// The end of the only VM ends Top too.
 func TestSourceEnds(t *testing.T) {
 	s := &fakeSource{change: func(n int, _ *outcome.Batch) error {
 		if n == 2 {
@@ -291,7 +290,7 @@ func TestSourceEnds(t *testing.T) {
 	}
 }
 
-// Windows before it was attached are not shown, and do not count against the limit.
+// Windows before attaching are not shown, and do not count against the limit.
 func TestAttachesLate(t *testing.T) {
 	s := &fakeSource{change: func(n int, b *outcome.Batch) error {
 		for i := range b.Counts {
@@ -308,7 +307,7 @@ func TestAttachesLate(t *testing.T) {
 	}
 }
 
-// The first table already has what the operating system and the VM's memory tell.
+// The first table already has the figures of the operating system and of the VM's memory.
 func TestFirstTable(t *testing.T) {
 	x, said := open(t, &fakeSource{})
 	var used time.Duration
@@ -329,7 +328,7 @@ func TestFirstTable(t *testing.T) {
 	}
 }
 
-// A table that cannot be written ends it.
+// An error in writing a table ends Top.
 func TestWriteFails(t *testing.T) {
 	x, _ := open(t, &fakeSource{})
 	broken := errors.New("broken pipe")

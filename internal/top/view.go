@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gdamore/tcell/v2"
@@ -14,180 +13,85 @@ import (
 
 	"github.com/beamscope/beamscope/internal/figures"
 	"github.com/beamscope/beamscope/internal/modname"
-	"github.com/beamscope/beamscope/internal/monotonic"
-	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/safetext"
 	"github.com/beamscope/beamscope/internal/tui"
 )
 
 // A View shows a [Top] in a terminal.
 type View struct {
-	screen tcell.Screen // nil: the terminal
-	app    *tui.App
-	top    *Top
+	console
+	top *Top
 
-	root    tui.Pages
-	whole   *tview.Flex
-	header  *tview.TextView
-	state   *tview.TextView
-	without *tview.TextView // what is not observed
-	table   *tview.Table
+	without *tview.TextView // events that are not observed
 	detail  *tview.TextView
-	message *tview.TextView
-	hints   *tview.TextView
-	field   *tview.InputField // of the filter, while it is entered
+	field   *tview.InputField // of the filter, while the user enters it
 
-	width, height int // of the screen at the last layout
-	shown         *Table
-	fixed         int // lines of the table above its rows
-	chosen        *ID // the row that was selected by somebody, nil: the first one
-	average       int
-	detailed      bool
-	helping       bool
-	ended         bool
-	said          string
-	saidAs        tui.Tone
-
-	mu      sync.Mutex
-	noticed []outcome.Notice // that are yet to be shown
+	shown    *Table
+	fixed    int // number of table lines above the rows
+	chosen   *ID // the row that the user selected; nil: the first one
+	detailed bool
 }
 
-// liveAverage is how many windows the figures are of at first: single ones are restless.
+// liveAverage is the initial number of windows of an average. Figures of single windows change
+// too fast to read.
 const liveAverage = 5
 
-// NewView returns a view on a screen, nil for that of the terminal.
-func NewView(screen tcell.Screen) *View { return &View{screen: screen, average: liveAverage} }
-
-// Notify shows a notice. It may be called from any goroutine.
-func (v *View) Notify(n outcome.Notice) {
-	v.mu.Lock()
-	v.noticed = append(v.noticed, n)
-	v.mu.Unlock()
+// NewView returns a view on a screen; nil means the terminal.
+func NewView(screen tcell.Screen) *View {
+	v := &View{console: console{screen: screen, average: liveAverage}}
+	v.redraw = v.refresh
+	return v
 }
 
-// Run shows what a Top observes, until somebody quits or the context is done. When there
-// is nothing more to observe, what was seen is still shown. The error is that of
-// observing, or of the terminal.
+// Run shows what a Top observes until the user quits or the context is done. If there is nothing
+// more to observe, the view still shows its data. The error comes from observing or from the
+// terminal.
 func (v *View) Run(ctx context.Context, t *Top) error {
-	app, err := tui.NewApp(ctx, v.screen)
-	if err != nil {
-		return err
-	}
-	defer tui.Restore(app.Screen)
-	v.app, v.top = app, t
+	v.top = t
 	t.Do(func(m *Model) { m.Average(v.average) })
-	v.build()
-	return app.Run(tui.Show{
-		Work:    func(ctx context.Context) error { return t.Run(ctx, 0) },
-		Changed: t.changed,
-		Refresh: v.refresh,
-		Ended:   v.end,
-	})
+	return v.run(ctx, v.build, func(ctx context.Context) error { return t.Run(ctx, 0) }, t.changed)
 }
 
-// build makes everything that is on the screen.
+// build creates everything on the screen.
 func (v *View) build() {
-	v.header, v.state, v.without, v.detail, v.message, v.hints = tui.Line(), tui.Line(), tui.Line(), tui.Line(), tui.Line(), tui.Line()
-	v.table = tview.NewTable().SetSelectedStyle(v.app.Theme.Selected())
+	v.without, v.detail = tui.Line(), tui.Line()
+	v.layout(v.without, v.detail)
 	v.table.SetSelectionChangedFunc(func(row, _ int) { v.choose(row) })
 	v.table.SetMouseCapture(v.click)
-	v.whole = tview.NewFlex().SetDirection(tview.FlexRow).
-		AddItem(v.header, 1, 0, false).
-		AddItem(v.state, 1, 0, false).
-		AddItem(v.without, 0, 0, false).
-		AddItem(v.table, 0, 1, true).
-		AddItem(v.detail, 0, 0, false).
-		AddItem(v.message, 1, 0, false).
-		AddItem(v.hints, 1, 0, false)
-	v.root = tui.NewPages()
-	v.root.AddPage("main", v.whole, true, true)
-	v.app.SetRoot(v.root, true).SetInputCapture(v.press).SetBeforeDrawFunc(v.resize)
-	v.width, v.height = v.app.Screen.Size()
+	v.app.SetInputCapture(v.press)
 	v.refresh()
 }
 
-// resize lays everything out anew where the screen has another size.
-func (v *View) resize(screen tcell.Screen) bool {
-	if width, height := screen.Size(); width != v.width || height != v.height {
-		v.width, v.height = width, height
-		v.refresh()
-	}
-	return false
-}
-
-// do does something with the model, and shows what comes of it.
+// do calls a function with the model, and shows the result.
 func (v *View) do(what func(*Model)) {
 	v.top.Do(what)
 	v.refresh()
 }
 
-// say shows a message until the next one.
-func (v *View) say(text string) { v.put(tui.Plain, text) }
-
-func (v *View) put(n tui.Tone, text string) {
-	v.said, v.saidAs = strings.ReplaceAll(text, "\n", "  "), n
-}
-
-// end shows that there is nothing more to observe.
-func (v *View) end(err error) {
-	v.ended = true
-	v.tell()
-	why := "the end"
-	if err != nil {
-		why = "ended: " + err.Error()
-	} else if v.said != "" {
-		why = "the end: " + v.said
-	}
-	v.put(tui.Alert, why+". q quits")
-	v.refresh()
-}
-
-// tell shows the last of what was noticed.
-func (v *View) tell() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for _, n := range v.noticed {
-		v.put(tui.Doubtful, strings.TrimSpace(clock(n)+" "+n.Text))
-	}
-	v.noticed = nil
-}
-
-// clock is when a notice came, "" for one that has no time.
-func clock(n outcome.Notice) string {
-	if n.Time == 0 {
-		return ""
-	}
-	return monotonic.Wall(n.Time).Local().Format(time.TimeOnly)
-}
-
-// refresh shows what is known now.
+// refresh shows the latest data.
 func (v *View) refresh() {
 	v.shown = v.top.Table()
-	v.tell()
+	v.showNotice()
 	v.header.SetText(v.fitting(v.headParts()))
 	v.state.SetText(v.fitting(v.stateParts()))
 	v.showWithout()
 	v.showMessage()
-	v.hints.SetText(v.hintText())
+	v.hints.SetText(v.hintLine())
 	v.showDetail()
 	v.fill()
 }
 
-// showMessage shows as much of the message as there is room for, in some lines if need be. While
-// a filter is entered it has none.
+// showMessage shows as much of the message as fits, on several lines if necessary. While the user
+// enters a filter, there is no room for a message.
 func (v *View) showMessage() {
-	lines := tui.Lines(v.said, v.width, tui.MessageLines(v.height))
+	lines := v.messageLines()
 	if v.field == nil {
 		v.whole.ResizeItem(v.message, len(lines), 0)
 	}
 	v.message.SetText(v.tagged(v.saidAs, strings.Join(lines, "\n")))
 }
 
-func (v *View) tagged(n tui.Tone, text string) string {
-	return v.app.Theme.Tag(n) + tview.Escape(text) + tui.End
-}
-
-// short returns as much of a text as a line has room for.
+// short returns the part of a text that fits on a line.
 func (v *View) short(text string) string {
 	if tui.Columns(text) > v.width {
 		return tui.Shorten(text, v.width)
@@ -195,25 +99,7 @@ func (v *View) short(text string) string {
 	return text
 }
 
-// fitting joins parts, of which the first are the most important, as many as fit.
-func (v *View) fitting(parts []string) string {
-	text := ""
-	for _, p := range parts {
-		if p == "" {
-			continue
-		}
-		if text != "" {
-			p = " │ " + p
-		}
-		if tview.TaggedStringWidth(text)+tview.TaggedStringWidth(p) > v.width {
-			break
-		}
-		text += p
-	}
-	return text
-}
-
-// headParts say of what the table is.
+// headParts describe the table.
 func (v *View) headParts() []string {
 	t := v.shown
 	parts := []string{v.tagged(tui.Strong, "beamscope top"), v.mode()}
@@ -227,7 +113,7 @@ func (v *View) headParts() []string {
 	return append(parts, t.Time.Local().Format(time.TimeOnly), filtered, t.span(), t.Used.text(), "by "+t.By, rows, tview.Escape(t.vmsText()))
 }
 
-// span says of what time the figures are.
+// span returns the time that the figures cover.
 func (t *Table) span() string {
 	if t.Windows > 1 {
 		return fmt.Sprintf("avg %v", time.Duration(t.Windows)*t.Duration)
@@ -235,7 +121,7 @@ func (t *Table) span() string {
 	return fmt.Sprintf("last %v", t.Duration)
 }
 
-// mode says whether the table moves.
+// mode returns whether the table is live or frozen.
 func (v *View) mode() string {
 	switch {
 	case v.shown.Frozen:
@@ -249,7 +135,7 @@ func (v *View) mode() string {
 	return v.tagged(tui.Good, "●") + " live"
 }
 
-// stateParts say what the table lacks, and what it costs.
+// stateParts describe what the table lacks, and what it costs.
 func (v *View) stateParts() []string {
 	t := v.shown
 	if t.Windows == 0 {
@@ -270,7 +156,7 @@ func (v *View) stateParts() []string {
 	return append(parts, tview.Escape(t.costText()), "observing "+t.observing())
 }
 
-// showWithout says what is not observed, where that is something.
+// showWithout shows what is not observed, if anything.
 func (v *View) showWithout() {
 	text, why := v.shown.givenUpText()
 	lines := 0
@@ -284,26 +170,15 @@ func (v *View) showWithout() {
 	v.whole.ResizeItem(v.without, lines, 0)
 }
 
-// hintText shows keys, as many as there is room for.
-func (v *View) hintText() string {
+// hintLine returns the hints about keys.
+func (v *View) hintLine() string {
 	if v.field != nil {
 		return "[::b]Enter[::-] keeps the filter  [::b]Esc[::-] shows all rows"
 	}
-	text := ""
-	for _, b := range v.bindings() {
-		if b.short == "" {
-			continue
-		}
-		hint := "[::b]" + tview.Escape(b.show) + "[::-] " + b.short + "  "
-		if tview.TaggedStringWidth(text+hint) > v.width {
-			break
-		}
-		text += hint
-	}
-	return text
+	return v.hintText(v.bindings())
 }
 
-// choose notes which row somebody has selected.
+// choose records the row that the user selected.
 func (v *View) choose(row int) {
 	if at := row - v.fixed; at >= 0 && at < len(v.shown.Rows) {
 		v.chosen = &v.shown.Rows[at].ID
@@ -311,8 +186,8 @@ func (v *View) choose(row int) {
 	}
 }
 
-// selected returns the index of the row that is selected: that which was chosen, also
-// where it has moved, or the first one.
+// selected returns the index of the selected row: the one that the user chose, even if it has
+// moved, or else the first one.
 func (v *View) selected() int {
 	if v.chosen == nil {
 		return 0
@@ -321,7 +196,7 @@ func (v *View) selected() int {
 	return max(at, 0)
 }
 
-// showDetail shows all figures of the selected row, where that is wanted.
+// showDetail shows all figures of the selected row, if the user wants them.
 func (v *View) showDetail() {
 	at := v.selected()
 	if !v.detailed || at >= len(v.shown.Rows) {
@@ -337,10 +212,10 @@ func (v *View) showDetail() {
 	v.detail.SetText(tview.Escape(strings.Join(lines, "\n")))
 }
 
-// A fact is what there is to tell of one kind of a row's figures.
+// A fact is the text about one kind of a row's figures.
 type fact struct{ name, text string }
 
-// detail returns all that there is to tell of a row.
+// detail returns all facts about a row.
 func (t *Table) detail(r *Row) []fact {
 	var facts []fact
 	for _, k := range []Kind{Run, GC, Mailbox} {
@@ -349,13 +224,13 @@ func (t *Table) detail(r *Row) []fact {
 	return append(facts, fact{"memory", r.Seen.sentence()})
 }
 
-// The columns that the name of a fact takes, and how many lines its text may take.
+// Width of the name of a fact, and the largest number of lines of its text.
 const (
 	factName  = 10
 	factLines = 4
 )
 
-// lines returns the fact in lines of a width, with the name before the first one.
+// lines returns the fact in lines of a width. The first one begins with the name.
 func (f fact) lines(width int) []string {
 	lines := tui.Lines(f.text, max(width-factName, 1), factLines)
 	for i, l := range lines {
@@ -368,10 +243,10 @@ func (f fact) lines(width int) []string {
 	return lines
 }
 
-// functionText names the function as its language writes it.
+// functionText returns the name of the function in the syntax of its language.
 func (s *Seen) functionText() string { return cmp.Or(safetext.Line(modname.Function(s.Function)), "-") }
 
-// sentence tells what the VM's memory says.
+// sentence describes the data from the VM's memory.
 func (s *Seen) sentence() string {
 	if !s.Known {
 		return "not known"
@@ -387,7 +262,7 @@ func (s *Seen) sentence() string {
 	return text + fmt.Sprintf("; heaps %sB; %s reductions/s; in %s", figures.Count(s.bytes()), figures.Count(s.rate()), s.functionText())
 }
 
-// sentence tells the figures of a kind.
+// sentence describes the figures of a kind.
 func (t *Table) sentence(k Kind, f *Figures) string {
 	if !f.Known {
 		return "not known"

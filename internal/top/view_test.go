@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,19 +30,19 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// A harness runs a view on a screen in memory, of a Top that has no source. Keys are
-// handled when press returns.
+// A harness runs a view on a screen in memory, of a Top without a source. When press returns, the
+// key has been handled.
 type harness struct {
 	t      *testing.T
 	v      *View
 	screen tcell.SimulationScreen
 	plan   outcome.Plan
-	fed    int // windows
+	fed    int // number of windows so far
 	work   chan error
 	stop   func()
 }
 
-// start shows what was seen in so many windows of some VMs.
+// start shows some windows of some VMs.
 func start(t *testing.T, width, height, colors, windows int, vms ...outcome.VM) *harness {
 	t.Helper()
 	noColor := ""
@@ -124,7 +125,7 @@ func (h *harness) keys(text string) {
 	}
 }
 
-// key presses keys that have no rune.
+// key presses keys that are not runes.
 func (h *harness) key(keys ...tcell.Key) {
 	for _, k := range keys {
 		h.press(tcell.NewEventKey(k, 0, tcell.ModNone))
@@ -139,7 +140,7 @@ func (h *harness) press(e *tcell.EventKey) {
 	})
 }
 
-// text returns what is on the screen, without spaces at the ends of lines.
+// text returns the text on the screen, without spaces at the ends of lines.
 func (h *harness) text() (text string) {
 	h.do(func() {})
 	h.do(func() {
@@ -160,7 +161,7 @@ func (h *harness) shows(texts ...string) {
 	}
 }
 
-// A screenful is what somebody sees who has done something.
+// A screenful is the screen after some user actions.
 type screenful struct {
 	name    string
 	windows int
@@ -218,7 +219,7 @@ func screenfuls() []screenful {
 	}
 }
 
-// giveUp has windows cost too much, until nothing more can be given up but the last.
+// giveUp adds windows that cost too much, until only the last kind is left.
 func (h *harness) giveUp(from int) {
 	for want := Everything; want > 1; want-- {
 		notice := ""
@@ -234,7 +235,7 @@ func (h *harness) giveUp(from int) {
 	h.feed(1, shop)
 }
 
-// lose adds a window with loss, and with instances that found no room.
+// lose adds a window with losses and with instances without room.
 func (h *harness) lose() {
 	b := batch(h.plan, h.fed, shop)
 	for i := range b.Counts {
@@ -257,8 +258,7 @@ func (s screenful) begin(t *testing.T, width, height, colors int) *harness {
 	return h
 }
 
-// Every screen looks as it did when somebody looked at it and found it good, also
-// without colours.
+// Every screen looks the same as in its reviewed golden file, without colours too.
 func TestScreens(t *testing.T) {
 	for _, s := range screenfuls() {
 		for _, size := range [][2]int{{80, 24}, {120, 40}, {200, 60}} {
@@ -283,7 +283,7 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// trimmed leaves out what looks like nothing at the ends of lines.
+// trimmed removes invisible styles at the ends of lines.
 func trimmed(styles string) string {
 	var b strings.Builder
 	for line := range strings.Lines(styles) {
@@ -292,8 +292,8 @@ func trimmed(styles string) string {
 	return b.String()
 }
 
-// Whatever is pressed on a screen of whatever size, which changes, each line is as wide
-// as the screen.
+// Whatever keys are pressed on a screen of any size, which may change, each line fills the screen
+// exactly.
 func TestSizes(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		size := func() (int, int) {
@@ -324,8 +324,8 @@ func TestSizes(t *testing.T) {
 	})
 }
 
-// The selection follows the row, wherever it moves, and stays with the first as long as
-// nobody has chosen one.
+// The selection follows the row wherever it moves. It stays with the first row as long as the
+// user has not chosen one.
 func TestSelectionFollowsRow(t *testing.T) {
 	h := start(t, 120, 30, 256, 3, shop)
 	chosen := func() (key string) {
@@ -334,11 +334,11 @@ func TestSelectionFollowsRow(t *testing.T) {
 	}
 	h.keys("c")
 	if got := chosen(); got != "<0.102.0>" {
-		t.Errorf("nothing was chosen: %s is selected, want the first by gc", got)
+		t.Errorf("without a choice %s is selected, want the first by gc", got)
 	}
 	h.keys("n")
 	if got := chosen(); got != "<0.44.0>" {
-		t.Errorf("nothing was chosen: %s is selected, want the first by name", got)
+		t.Errorf("without a choice %s is selected, want the first by name", got)
 	}
 	h.key(tcell.KeyDown, tcell.KeyDown)
 	want := chosen()
@@ -356,8 +356,8 @@ func TestSelectionFollowsRow(t *testing.T) {
 	}
 }
 
-// The selected row is seen, also after there were so few that all were.
-func TestSelectionIsSeen(t *testing.T) {
+// The selected row is visible, even after all rows were.
+func TestSelectionIsVisible(t *testing.T) {
 	h := start(t, 120, 20, 256, 3, shop)
 	h.keys("/cart|writer")
 	h.key(tcell.KeyEnter, tcell.KeyDown)
@@ -365,11 +365,11 @@ func TestSelectionIsSeen(t *testing.T) {
 	h.key(tcell.KeyEscape)
 	h.shows("order_writer", "shop_cart")
 	h.key(tcell.KeyEnd)
-	h.shows("<0.103.0>") // the last by run time
+	h.shows("<0.103.0>") // the last one by run time
 }
 
-// What somebody presses has the source asked for something else.
-func TestKeysWant(t *testing.T) {
+// Keys change what is requested from the source.
+func TestKeysChangeRequest(t *testing.T) {
 	h := start(t, 120, 30, 256, 3, shop)
 	wanted := func() bool {
 		select {
@@ -392,7 +392,7 @@ func TestKeysWant(t *testing.T) {
 	}
 }
 
-// When there is nothing more to observe, that is said, and what was seen stays.
+// When there is nothing more to observe, a message reports that, and the data stays.
 func TestEnd(t *testing.T) {
 	h := start(t, 120, 30, 256, 3, shop)
 	h.work <- errors.New("too many events")
@@ -402,7 +402,7 @@ func TestEnd(t *testing.T) {
 	h.shows("■ ended", "ended: too many events. q quits", "order_writer")
 }
 
-// All keys are told of in the help, which fits 80 columns.
+// The help describes all keys, and fits 80 columns.
 func TestHelp(t *testing.T) {
 	h := start(t, 80, 60, 256, 3, shop)
 	h.keys("?")
@@ -415,8 +415,7 @@ func TestHelp(t *testing.T) {
 	h.shows("order_writer")
 }
 
-// What processes and VMs are called is shown as it is, whatever is in it; what a terminal
-// would obey is replaced.
+// Names of processes and VMs are shown literally. What a terminal would interpret is replaced.
 func TestForeignNames(t *testing.T) {
 	const foreign = "a[red]b\x1b]0;title\x07\nc"
 	vm := outcome.VM{PID: 7, Node: foreign}
@@ -442,7 +441,7 @@ func TestForeignNames(t *testing.T) {
 	}
 }
 
-// The document tells what each key does, as the help has it.
+// The document describes each key as the help does.
 func TestDocumentOfKeys(t *testing.T) {
 	text, err := os.ReadFile("../../docs/top.md")
 	if err != nil {
@@ -461,14 +460,14 @@ func TestDocumentOfKeys(t *testing.T) {
 	}
 }
 
-// On a narrow screen the head says that figures are averages, and the figures of a row are all
-// there.
-func TestNarrowScreenSaysAll(t *testing.T) {
+// On a narrow screen the head shows that figures are averages, and the detail shows all figures
+// of a row.
+func TestNarrowScreenShowsAll(t *testing.T) {
 	h := start(t, 80, 24, 256, 12, shop)
 	h.keys("d")
 	text := h.text()
 	if head, _, _ := strings.Cut(text, "\n"); !strings.Contains(head, "avg 5s") {
-		t.Errorf("the head does not say of what time figures are: %q", head)
+		t.Errorf("the head does not show the time of the figures: %q", head)
 	}
 	_, detail, found := strings.Cut(text, " of shop@")
 	if !found {
@@ -480,11 +479,53 @@ func TestNarrowScreenSaysAll(t *testing.T) {
 	}
 }
 
-// Functions of Elixir are in the table as Elixir writes them.
+// Long names of rows are shortened so that they differ.
+func TestLongNamesOfRows(t *testing.T) {
+	h := start(t, 80, 24, 256, 3, shop)
+	h.do(func() {
+		rows := []Row{{}, {}, {}}
+		for i, name := range []string{"a_long_module_name:handle_a_call_of_visa/2", "a_long_module_name:handle_a_call_of_amex/2", "shop:pay/1"} {
+			rows[i].Key = name
+		}
+		t := *h.v.shown
+		t.Rows = rows
+		h.v.shown = &t
+		h.v.fill()
+	})
+	h.do(func() {}) // waits for the drawing
+	text := h.text()
+	for _, want := range []string{"a_long_module…ll_of_visa/2 ", "a_long_module…ll_of_amex/2 ", "shop:pay/1", "waiting", "cpu%"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+// Functions of Elixir are shown in Elixir syntax.
 func TestFunctionOfElixir(t *testing.T) {
 	for function, want := range map[string]string{"'Elixir.Process':sleep/1": "Process.sleep/1", "": "-"} {
 		if got := (&Seen{Function: function}).functionText(); got != want {
 			t.Errorf("%s: %s, want %s", function, got, want)
 		}
+	}
+}
+
+// On a narrow screen, the memory and the function of a process stay longer than the rates of
+// collections and slices.
+func TestColumnsThatStay(t *testing.T) {
+	for width, want := range map[int][]Column{
+		80:  {ByWaiting, ByOldest, ByCPU, ByMessages, ByP99},
+		140: {ByWaiting, ByOldest, ByCPU, ByDirty, ByMessages, ByP99, ByGC, ByMemory, ByReductions, ByFunction},
+	} {
+		h := start(t, width, 40, 256, 3, shop)
+		h.do(func() {
+			var shown []Column
+			for _, p := range h.v.places() {
+				shown = append(shown, p.column)
+			}
+			if !slices.Equal(shown[1:], want) {
+				t.Errorf("at %d columns: %v, want %v", width, shown[1:], want)
+			}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package top
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gdamore/tcell/v2"
@@ -11,24 +12,30 @@ import (
 	"github.com/beamscope/beamscope/internal/tui"
 )
 
-// A place is where a column is in the lines of the table.
+// A place is the position of a column in the lines of the table.
 type place struct {
 	column Column
 	width  int
 }
 
-// The widths of what has as much as there is room for.
+// Widths of columns that take the available space.
 const (
 	leastProcess, mostProcess = 24, 48
 	leastTrend                = 10
 	vmWidth, narrowVM         = 24, 10
 )
 
-// wide is the width of a screen from which on VMs have their whole names.
+// wide is the least width of a screen that shows full names of VMs.
 const wide = 120
 
-// places returns the columns for which there is room, in their order, always with the
-// one by which is sorted.
+// leastFirst returns the columns in the order in which they disappear on narrow screens, the
+// least informative first.
+func leastFirst() []Column {
+	return []Column{ByOver, ByWords, ByGCs, ByP50, BySlices, ByDirty, ByReductions, ByFunction, ByMemory, ByGC, ByP99, ByMessages, ByCPU, ByOldest, ByWaiting, ByVM}
+}
+
+// places returns the columns that fit, in order. They always include the one by which the table
+// is sorted.
 func (v *View) places() []place {
 	var all []place
 	room := v.width - leastProcess - 1 - leastTrend
@@ -49,21 +56,23 @@ func (v *View) places() []place {
 			room -= p.width + 1
 		}
 	}
-	for at := len(all) - 1; room < 0 && at > 0; at-- { // the last ones go first
-		if c := all[at].column; c != v.shown.Sort {
+	for _, c := range leastFirst() {
+		at := slices.IndexFunc(all, func(p place) bool { return p.column == c })
+		if room < 0 && at > 0 && c != v.shown.Sort {
 			room += all[at].width + 1
-			all = append(all[:at], all[at+1:]...)
+			all = slices.Delete(all, at, at+1)
 		}
 	}
 	all[0].width = min(leastProcess+max(room, 0), mostProcess)
 	return all
 }
 
-// fill makes the table: its head, the total, what found no room, and the rows.
+// fill fills the table with its head, the total, the instances without room, and the rows.
 func (v *View) fill() {
 	t := v.shown
 	c := &content{v: v, places: v.places()}
 	c.trend = v.trendWidth(c.places)
+	c.names = shortNames(t.Rows, c.places[0].width)
 	if t.Windows == 0 {
 		c.fixed = []string{"", "  The first window is on its way."}
 	} else {
@@ -77,22 +86,41 @@ func (v *View) fill() {
 	}
 	v.fixed = len(c.fixed)
 	v.table.SetContent(c).SetFixed(v.fixed, 0)
-	v.table.SetSelectable(len(t.Rows) > 0, false) // keys would look for a row without end
-	v.table.SetOffset(v.table.GetOffset())        // it would follow its end from when all of it was seen
-	chosen := v.chosen                            // which selecting sets
+	v.table.SetSelectable(len(t.Rows) > 0, false) // without rows, tview would search for one forever
+	v.table.SetOffset(v.table.GetOffset())        // otherwise the table would follow its end once all of it was visible
+	chosen := v.chosen                            // Select changes it
 	v.table.Select(v.fixed+v.selected(), 0)
 	v.chosen = chosen
 }
 
 func (v *View) toned(n tui.Tone, text string) string { return v.app.Theme.Tag(n) + text + tui.End }
 
-// A content is that of the table. Only those of its rows are made that are seen.
+// A content is the content of the table. It makes only the visible rows.
 type content struct {
 	tview.TableContentReadOnly
 	v      *View
 	places []place
 	trend  int
 	fixed  []string
+	names  []string // names of the rows, shortened as far as the table requires
+}
+
+// shortNames returns the names of rows with at most width columns. It keeps the beginnings of
+// long names, and also what distinguishes names that would look the same.
+func shortNames(rows []Row, width int) []string {
+	names := make([]string, len(rows))
+	for i := range rows {
+		names[i] = rows[i].process()
+	}
+	of := make(map[string]string, len(rows))
+	for _, name := range names {
+		short := tui.Fit(name, width, false)
+		if other, ok := of[short]; ok && other != name {
+			return figures.Shortened(names, width)
+		}
+		of[short] = name
+	}
+	return names
 }
 
 // GetRowCount implements [tview.TableContent].
@@ -115,10 +143,10 @@ func (c *content) GetCell(row, _ int) *tview.TableCell {
 	if c.v.width < wide {
 		vm = fmt.Sprint(r.VM.PID)
 	}
-	return tview.NewTableCell(c.v.line(c.places, r.process(), vm, &r.Cells, figures.Sparkline(t.Trend(r, c.trend)))).SetExpansion(1)
+	return tview.NewTableCell(c.v.line(c.places, c.names[row-len(c.fixed)], vm, &r.Cells, figures.Sparkline(t.Trend(r, c.trend)))).SetExpansion(1)
 }
 
-// trendWidth is how many columns are left for the trend.
+// trendWidth returns the width that is left for the trend.
 func (v *View) trendWidth(places []place) int {
 	room := v.width
 	for _, p := range places {
@@ -127,7 +155,7 @@ func (v *View) trendWidth(places []place) int {
 	return min(max(room, 0), maxWindows)
 }
 
-// headLine is the line with the heads of the columns.
+// headLine returns the line with the heads of the columns.
 func (v *View) headLine(places []place) string {
 	var b strings.Builder
 	for _, p := range places {
@@ -142,7 +170,7 @@ func (v *View) headLine(places []place) string {
 	return b.String() + tview.Escape(tui.Fit("trend", v.trendWidth(places), false))
 }
 
-// line is a line of the table.
+// line returns a line of the table.
 func (v *View) line(places []place, process, vm string, f *Cells, trend string) string {
 	var b strings.Builder
 	for _, p := range places {
@@ -160,8 +188,7 @@ func (v *View) line(places []place, process, vm string, f *Cells, trend string) 
 	return b.String() + trend
 }
 
-// click is given what the mouse does in the table before it is: a click on the head of a
-// column sorts by it.
+// click handles mouse clicks before the table does: a click on the head of a column sorts by it.
 func (v *View) click(action tview.MouseAction, e *tcell.EventMouse) (tview.MouseAction, *tcell.EventMouse) {
 	if action != tview.MouseLeftClick && action != tview.MouseLeftDoubleClick {
 		return action, e

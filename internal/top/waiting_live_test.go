@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/beamscope/beamscope/internal/vmsource"
+
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/price"
@@ -17,7 +19,7 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// watch observes a VM until a table is enough, and returns that table.
+// watch observes a VM until enough returns true for a table, and returns that table.
 func watch(t *testing.T, beam *erlang.VM, by string, enough func(*Table) bool) *Table {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -26,7 +28,7 @@ func watch(t *testing.T, beam *erlang.VM, by string, enough func(*Table) bool) *
 	x, err := Open(t.Context(), Options{
 		Window: 250 * time.Millisecond, By: by, Sort: Automatic, Limit: price.Limit{Rate: 1e9}, Processor: ProcessorOf,
 		Source: func(_ context.Context, p outcome.Plan) (outcome.Source, error) {
-			return outcome.NewVMSource(t.Context(), outcome.VMConfig{Target: vm.Target{PID: beam.PID()}, Plan: p})
+			return vmsource.New(t.Context(), vmsource.Config{Target: vm.Target{PID: beam.PID()}, Plan: p})
 		},
 		Tabled: func(table *Table) error {
 			if last = table; enough(table) {
@@ -51,7 +53,7 @@ func watch(t *testing.T, beam *erlang.VM, by string, enough func(*Table) bool) *
 	return last
 }
 
-// rowIn returns a row of a table, nil where it has none of that key.
+// rowIn returns the row of a table with a key, or nil.
 func rowIn(table *Table, key string) *Row {
 	for i := range table.Rows {
 		if table.Rows[i].Key == key {
@@ -72,12 +74,12 @@ func pids(t *testing.T, beam *erlang.VM, expression string) []string {
 	return all
 }
 
-// Queues that grow while nobody takes from them come first, though nothing of them drains,
-// and have the length that the VM says: that of a process that takes other messages, of one
-// that is suspended, and of one that is in a dirty function.
+// Growing queues without a receiver come first although they have no throughput, and their
+// lengths equal those that the VM reports. The processes are one that takes other messages, one
+// that is suspended, and one in a dirty function.
 func TestLiveQueuesGrow(t *testing.T) {
 	vmtest.NeedEBPF(t)
-	beam, err := erlang.StartVM(t.Context(), vmtest.Private(t), erlang.Options{})
+	beam, err := erlang.StartVM(t.Context(), vmtest.Private(t), erlang.Options{Carrier: erlang.Probes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +115,7 @@ func TestLiveQueuesGrow(t *testing.T) {
 		return other != nil && other.Seen.Waiting == 30000 && row.Seen.Waiting == 30000 && row.Seen.Aged && other.Seen.Aged
 	})
 	if !sorted {
-		t.Error("it was never sorted by what waits")
+		t.Error("the table was never sorted by waiting messages")
 	}
 	if table.Rows[0].Key != deaf && table.Rows[0].Key != asleep {
 		t.Errorf("%s is first", table.Rows[0].Key)
@@ -139,11 +141,11 @@ func TestLiveQueuesGrow(t *testing.T) {
 	}
 }
 
-// Each window of a small VM has a reading of its own: a queue that only grows is longer in each
-// of them.
-func TestLiveEachWindowIsRead(t *testing.T) {
+// Each window of a small VM has its own survey: a queue that only grows is longer in each of
+// them.
+func TestLiveSurveyOfEachWindow(t *testing.T) {
 	vmtest.NeedEBPF(t)
-	beam, err := erlang.StartVM(t.Context(), vmtest.Private(t), erlang.Options{})
+	beam, err := erlang.StartVM(t.Context(), vmtest.Private(t), erlang.Options{Carrier: erlang.Probes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +162,7 @@ func TestLiveEachWindowIsRead(t *testing.T) {
 			return false
 		}
 		if row.Seen.Waiting <= before {
-			t.Errorf("%d messages wait, and %d waited in a window before", row.Seen.Waiting, before)
+			t.Errorf("%d messages wait, but %d waited in the window before", row.Seen.Waiting, before)
 		}
 		before = row.Seen.Waiting
 		inARow++
@@ -168,11 +170,12 @@ func TestLiveEachWindowIsRead(t *testing.T) {
 	})
 }
 
-// The processor time of processes is what the operating system counts for their threads. A
-// process that sleeps in a dirty function has dirty time, and hardly any processor time.
+// The processor time of processes agrees with that of their threads according to the operating
+// system. A process that sleeps in a dirty function has dirty time, but hardly any processor
+// time.
 func TestLiveProcessorAndDirtyTime(t *testing.T) {
 	vmtest.NeedEBPF(t)
-	beam, err := erlang.StartVM(t.Context(), vmtest.Private(t), erlang.Options{Args: []string{"+S", "1:1", "+SDio", "2", "+sbwt", "none", "+sbwtdio", "none"}})
+	beam, err := erlang.StartVM(t.Context(), vmtest.Private(t), erlang.Options{Carrier: erlang.Probes, Args: []string{"+S", "1:1", "+SDio", "2", "+sbwt", "none", "+sbwtdio", "none"}})
 	if err != nil {
 		t.Fatal(err)
 	}

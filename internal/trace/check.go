@@ -6,15 +6,15 @@ import (
 	"iter"
 )
 
-// MaxSpans is how many spans a trace has at most.
+// MaxSpans is the maximum number of spans of a trace.
 const MaxSpans = 256
 
-// MaxDuration is how long the instance of a trace takes at most, in nanoseconds: what
-// 2¹⁸ of them take can be summed.
+// MaxDuration is the longest duration of the instance of a trace, in nanoseconds: the sum of 2¹⁸
+// such durations does not overflow.
 const MaxDuration = 1 << 44
 
-// Leaves returns the indices and spans of the leaves, in the order of time. The root
-// alone is no leaf: it has no time to divide.
+// Leaves returns the indices and spans of the leaves, in order of time. A root without children is
+// not a leaf: it has no time to divide.
 func (t *Trace) Leaves() iter.Seq2[int, *Span] {
 	return func(yield func(int, *Span) bool) {
 		inner := make([]bool, len(t.Spans))
@@ -31,10 +31,9 @@ func (t *Trace) Leaves() iter.Seq2[int, *Span] {
 	}
 }
 
-// Check returns an error that says what is wrong with a trace: where it is no tree with
-// the root first and depth first, where the children of a span do not divide its time,
-// where a kind or mark is none, where something was followed that is ambiguous, or where
-// there are more than [MaxSpans] or it takes longer than [MaxDuration].
+// Check returns an error if a trace is invalid: it is not a tree in depth-first order, the children
+// of a span do not divide its time, a kind or mark does not exist, an ambiguous step is followed,
+// there are more than [MaxSpans] spans, or it takes longer than [MaxDuration].
 func (t *Trace) Check() error {
 	if len(t.Spans) == 0 {
 		return errors.New("a trace without a root")
@@ -42,8 +41,8 @@ func (t *Trace) Check() error {
 	if len(t.Spans) > MaxSpans {
 		return fmt.Errorf("%d spans: more than %d", len(t.Spans), MaxSpans)
 	}
-	divided := make([]int64, len(t.Spans)) // up to where the children of a span have come
-	path := []int{0}                       // from the root to the span before
+	divided := make([]int64, len(t.Spans)) // end of the last child so far, by span
+	path := []int{0}                       // spans from the root to the previous span
 	for i := range t.Spans {
 		s := &t.Spans[i]
 		divided[i] = s.Start
@@ -74,7 +73,7 @@ func (t *Trace) Check() error {
 	return nil
 }
 
-// checkSpan checks what a span says of itself and of its parent.
+// checkSpan checks the fields of a span and its relation to its parent.
 func (t *Trace) checkSpan(i int) error {
 	s := &t.Spans[i]
 	if s.Kind >= Kinds || (s.Kind == Root) != (i == 0) {

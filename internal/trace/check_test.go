@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// sound is a trace with which nothing is wrong.
+// sound returns a valid trace.
 func sound() *Trace {
 	return &Trace{Spans: []Span{
 		{Parent: -1, Start: 0, End: 100},

@@ -2,7 +2,7 @@ package trace
 
 import "fmt"
 
-// kindWords are what the kinds are called for people, and where they are stored.
+// kindWords are the names of the kinds for people, and in stored data.
 var kindWords = [Kinds]struct{ people, machines string }{
 	Root:        {"the instance", "root"},
 	Running:     {"running", "running"},
@@ -22,7 +22,7 @@ var kindWords = [Kinds]struct{ people, machines string }{
 	External:    {"waiting for a port or another node", "external"},
 }
 
-// String returns what the kind is called for people, such as "mailbox wait".
+// String returns the name of the kind for people, such as "mailbox wait".
 func (k Kind) String() string {
 	if k < Kinds {
 		return kindWords[k].people
@@ -30,7 +30,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// Word returns the one word for the kind that machines read, such as "mailbox".
+// Word returns the single word for the kind in machine-readable data, such as "mailbox".
 func (k Kind) Word() string {
 	if k < Kinds {
 		return kindWords[k].machines

@@ -8,12 +8,12 @@ import (
 	"github.com/beamscope/beamscope/internal/safetext"
 )
 
-// second is the share from which the second one is told of besides the first.
+// second is the least share that a sentence mentions in addition to the first one.
 const second = 0.2
 
-// Sentence says in one sentence where the time of the instance went, which is called as
-// the caller says: "91 % of probe #4711 was mailbox wait of <0.123.0> (queue_2), behind
-// 812 messages". It is "" for an instance without a duration.
+// Sentence describes in one sentence where the time of the instance went. The caller gives the
+// instance's name: "91 % of probe #4711 was mailbox wait of <0.123.0> (queue_2), behind 812
+// messages". It is "" for an instance without a duration.
 func (t *Trace) Sentence(instance string) string {
 	shares := t.Shares()
 	if len(shares) == 0 {
@@ -27,8 +27,8 @@ func (t *Trace) Sentence(instance string) string {
 	return text
 }
 
-// Percent shows a part of a whole that is greater than 0, such as "91 %". What is not
-// all is not shown as all, and what is not nothing not as nothing.
+// Percent returns a part of a whole that is greater than 0, such as "91 %". A part that is nearly
+// the whole is ">99 %", and one that is nearly nothing "<1 %".
 func Percent(part, whole int64) string {
 	p := fmt.Sprintf("%.0f", 100*float64(part)/float64(whole))
 	switch {
@@ -40,9 +40,8 @@ func Percent(part, whole int64) string {
 	return p + " %"
 }
 
-// Clause says what a part of the time was, with its verb and all that is known: "was
-// mailbox wait of <0.123.0> (queue_2), behind 812 messages, as far as the order of
-// messages tells".
+// Clause describes a part of the time, with its verb and all known details: "was mailbox wait of
+// <0.123.0> (queue_2), behind 812 messages, as far as the order of messages tells".
 func (s *Share) Clause() string {
 	var b strings.Builder
 	b.WriteString("was ")
@@ -77,8 +76,8 @@ func (s *Share) Clause() string {
 	return b.String()
 }
 
-// queue says how many messages the receiver took before the one that waited: those that were
-// there before it, and those that overtook it. It is "" where there were none.
+// queue describes the messages that the receiver took before the waiting one: those that were there
+// before it, and those that overtook it. It returns "" if there were none.
 func (s *Share) queue() string {
 	switch {
 	case s.Behind > 0 && s.Overtaken > 0:
@@ -91,7 +90,7 @@ func (s *Share) queue() string {
 	return ""
 }
 
-// messages counts messages in words, such as "1 message".
+// messages returns a number of messages as text, such as "1 message".
 func messages(n int) string {
 	if n == 1 {
 		return "1 message"
@@ -99,8 +98,8 @@ func messages(n int) string {
 	return fmt.Sprintf("%d messages", n)
 }
 
-// Brief says in a few words what a part of the time was, and what is not certain of it
-// with the reason: "mailbox wait of <0.123.0> (queue_2) (inferred)".
+// Brief describes a part of the time in a few words, with the reason if it is not certain: "mailbox
+// wait of <0.123.0> (queue_2) (inferred)".
 func (s *Share) Brief() string {
 	var doubts []string
 	if s.Mark != Exact {
@@ -115,7 +114,7 @@ func (s *Share) Brief() string {
 	return s.What() + " (" + strings.Join(doubts, ": ") + ")"
 }
 
-// What says shortly what a part of the time was: "mailbox wait of <0.123.0> (queue_2)".
+// What describes a part of the time in short: "mailbox wait of <0.123.0> (queue_2)".
 func (s *Share) What() string {
 	whose := ProcessName(s.Process, s.Name)
 	of := " of " + whose
@@ -184,7 +183,7 @@ func (s *Share) What() string {
 	return s.Kind.String() + of
 }
 
-// who is the process and a space, "" for that of the instance itself and where there is none.
+// who returns the process and a space, or "" for the instance's own process and without a process.
 func (s *Share) who() string {
 	if s.Own || s.Process == 0 && s.Name == "" {
 		return ""
@@ -192,8 +191,8 @@ func (s *Share) who() string {
 	return ProcessName(s.Process, s.Name) + " "
 }
 
-// ProcessName names a process for people: <0.123.0> (queue_2). Modules of Elixir are as Elixir
-// writes them.
+// ProcessName names a process for people: <0.123.0> (queue_2). Modules of Elixir have their Elixir
+// names.
 func ProcessName(p PID, name string) string {
 	switch {
 	case p == 0 && name == "":

@@ -110,7 +110,7 @@ func TestSentence(t *testing.T) {
 	}
 }
 
-// The second share is told of where it is large.
+// The sentence mentions the second share if that is large.
 func TestSentenceOfTwo(t *testing.T) {
 	want := "70 % of probe #4711 was waiting in the mailbox of <0.20.0> (queue_2), behind 812 messages, inferred from the order of messages; " +
 		"21 % was running of <0.30.0>, through <0.20.0> (queue_2), inferred from the order of messages"
@@ -142,7 +142,7 @@ func TestPercent(t *testing.T) {
 	}
 }
 
-// An instance is called what a file says.
+// An instance has the name from the file.
 func TestForeignInstance(t *testing.T) {
 	const foreign = "probe\x1b[2J #1"
 	if got := call().Sentence(foreign); !strings.HasPrefix(got, "70 % of probe\\u001b[2J #1 was ") {

@@ -5,20 +5,20 @@ import (
 	"slices"
 )
 
-// A Share is the part of an instance's time that was spent in one way: by one process,
-// on one kind of thing, for one reason.
+// A Share is the part of an instance's time that one process spent on one kind of activity for one
+// reason.
 type Share struct {
 	Kind    Kind
-	Process PID    // as of the spans
-	Name    string // "" where it is not known
-	Own     bool   // Process is that of the instance itself
+	Process PID    // as in spans
+	Name    string // "" if unknown
+	Own     bool   // Process is the process of the instance
 
-	// Via is the last process, neither Process nor that of the instance, over which one
-	// comes there, of the longest part; 0 where there is none.
+	// Via is the last process on the way to the longest part, other than Process and the process of
+	// the instance; 0 if there is none.
 	Via     PID
 	ViaName string
 
-	// Other is that of the longest part.
+	// Other is the other process of the longest part.
 	Other     PID
 	OtherName string
 
@@ -26,12 +26,12 @@ type Share struct {
 	Overtaken int // the most of any part
 	Detail    string
 	Reason    string
-	Mark      Mark // that of the least certain part
+	Mark      Mark // mark of the least certain part
 	Duration  int64
 }
 
-// Shares returns what the time of the instance was spent on, the largest part first.
-// The durations, in nanoseconds, are greater than 0 and add up to that of the root.
+// Shares returns where the time of the instance went, the largest part first. The durations, in
+// nanoseconds, are greater than 0 and add up to that of the root.
 func (t *Trace) Shares() []Share {
 	type key struct {
 		kind           Kind
@@ -71,7 +71,7 @@ func (t *Trace) Shares() []Share {
 	return shares
 }
 
-// Part returns what a span's time was, as if it were all that was spent so.
+// Part returns a span as a share, as if it were the only part of that kind.
 func (t *Trace) Part(i int) Share {
 	s := &t.Spans[i]
 	return Share{
@@ -80,13 +80,13 @@ func (t *Trace) Part(i int) Share {
 	}
 }
 
-// own tells whether the process of a span is that of the instance itself.
+// own reports whether the process of a span is the instance's own process.
 func (t *Trace) own(i int) bool {
 	return t.Spans[i].Process != 0 && t.Spans[i].Process == t.Spans[0].Process
 }
 
-// via returns the last process on the way from the root to a span that is neither that
-// of the root nor its own.
+// via returns the last process on the way from the root to a span that is neither the root's
+// process nor the span's own.
 func (t *Trace) via(i int) (PID, string) {
 	own := t.Spans[i].Process
 	for p := t.Spans[i].Parent; p > 0; p = t.Spans[p].Parent {

@@ -15,20 +15,18 @@ import (
 )
 
 const (
-	barCells    = 40    // width of the line of time
+	barCells    = 40    // width of the time line
 	maxName     = 40    // characters of a name
-	maxLabel    = 160   // characters of what is said of a span
+	maxLabel    = 160   // characters of a span's description
 	smallest    = 0.01  // share of the root below which spans are folded
-	inferredTag = "~ "  // before what is inferred
-	unclearTag  = "?? " // before what is ambiguous
+	inferredTag = "~ "  // before an inferred part
+	unclearTag  = "?? " // before an ambiguous part
 )
 
-// WriteText draws the tree: for each span its share of the instance's time and its
-// duration, where on the line of time it lies, and what it was. The first line is the
-// instance itself, which is called as the caller says. Unless all are wanted, what a span
-// was divided into is summed where it was the same, so that a line stands for all turns of
-// a kind; and what is less than 1 % of the instance is folded into one line for each
-// parent.
+// WriteText draws the tree: for each span its share of the instance's time, its duration, its place
+// on the time line, and its description. The first line is the instance itself, with the name from
+// the caller. Unless all is set, equal parts of a span share one line, which stands for all their
+// turns, and parts of less than 1 % of the instance are folded into one line for each parent.
 func (t *Trace) WriteText(w io.Writer, instance string, all bool) error {
 	d := drawing{t: t, children: t.children(), all: all}
 	d.row([]int{0}, "", safetext.Line(instance))
@@ -43,7 +41,7 @@ func (t *Trace) WriteText(w io.Writer, instance string, all bool) error {
 	return err
 }
 
-// children returns the indexes of the children of each span, in their order.
+// children returns the indexes of the children of each span, in order.
 func (t *Trace) children() [][]int {
 	children := make([][]int, len(t.Spans))
 	for i := range t.Spans {
@@ -54,8 +52,8 @@ func (t *Trace) children() [][]int {
 	return children
 }
 
-// A drawing of a tree under way. A line of it stands for one span or more, in the order
-// of time.
+// A drawing is the state while a tree is drawn. Each line stands for one or more spans, in order of
+// time.
 type drawing struct {
 	strings.Builder
 	t        *Trace
@@ -64,7 +62,7 @@ type drawing struct {
 	marked   [Marks]bool // marks that occur
 }
 
-// A likeness is what spans have in common that are drawn as one.
+// A likeness contains the common properties of spans that are drawn as one.
 type likeness struct {
 	kind           Kind
 	process        PID
@@ -73,7 +71,7 @@ type likeness struct {
 	inner          bool // has children
 }
 
-// divided returns what some spans are divided into, line by line.
+// divided returns the children of some spans, grouped by lines.
 func (d *drawing) divided(spans []int) [][]int {
 	var lines [][]int
 	index := make(map[likeness]int)
@@ -101,7 +99,7 @@ func (d *drawing) duration(spans []int) int64 {
 	return sum
 }
 
-// below draws what is below some spans, whose line is indented so.
+// below draws the children of some spans, whose line has the given indentation.
 func (d *drawing) below(spans []int, indent string) {
 	var shown [][]int
 	folded, together := 0, int64(0)
@@ -131,7 +129,7 @@ func (d *drawing) below(spans []int, indent string) {
 	}
 }
 
-// parts returns how many parts some spans stand for.
+// parts returns the number of parts that some spans stand for.
 func (d *drawing) parts(spans []int) int {
 	n := 0
 	for _, i := range spans {
@@ -154,7 +152,7 @@ func (d *drawing) line(share, duration, bar, branch, label string) {
 	fmt.Fprintf(&d.Builder, "%5s %8s ▕%s▏ %s%s\n", share, duration, bar, branch, label)
 }
 
-// label says what some spans were: of what they have not in common, the longest tells.
+// label describes some spans. For properties in which they differ, it takes those of the longest.
 func (d *drawing) label(spans []int) string {
 	longest := slices.MaxFunc(spans, func(i, j int) int { return cmp.Compare(d.t.Spans[i].Duration(), d.t.Spans[j].Duration()) })
 	s := &d.t.Spans[longest]
@@ -164,7 +162,7 @@ func (d *drawing) label(spans []int) string {
 		part.Behind = max(part.Behind, d.t.Spans[i].Behind)
 		part.Overtaken = max(part.Overtaken, d.t.Spans[i].Overtaken)
 	}
-	part.Mark = Exact // its sign says the same
+	part.Mark = Exact // its sign already shows this
 	text := strings.TrimPrefix(strings.TrimPrefix(part.Clause(), "was "), "is ")
 	if n := d.parts(spans); n > 1 {
 		text += fmt.Sprintf(", in %d parts", n)
@@ -182,7 +180,7 @@ func (d *drawing) label(spans []int) string {
 	return text
 }
 
-// shortened returns a text of so many characters at most.
+// shortened returns a text with a maximum number of characters.
 func shortened(text string, n int) string {
 	if utf8.RuneCountInString(text) <= n {
 		return text
@@ -190,8 +188,8 @@ func shortened(text string, n int) string {
 	return string([]rune(text)[:n-1]) + "…"
 }
 
-// bar shows when some spans were: as a line where others divide their time, and in full
-// where they are leaves, the denser the more of a cell is theirs.
+// bar shows the times of some spans: as a line if others divide their time, and as blocks if they
+// are leaves. The blocks are denser if the leaves take a larger share of a cell.
 func (d *drawing) bar(spans []int) string {
 	root := &d.t.Spans[0]
 	cell := float64(root.Duration()) / barCells

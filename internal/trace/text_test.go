@@ -44,7 +44,7 @@ func text(t interface{ Fatal(...any) }, tr *trace.Trace, all bool) string {
 
 func TestText(t *testing.T) { golden(t, "call.txt", text(t, call(), false)) }
 
-// many is an instance with small parts, and every kind.
+// many returns an instance with small parts of every kind.
 func many() *trace.Trace {
 	tr := &trace.Trace{Spans: []trace.Span{{Parent: -1, Start: 7, End: 7 + 1000*ms, Process: pid(10)}}}
 	at := int64(7)
@@ -81,7 +81,7 @@ func TestTextOfNothing(t *testing.T) {
 	}
 }
 
-// With all of them there is a line for each span.
+// With all set, there is a line for each span.
 func TestTextHasEverySpan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := tracetest.Draw(t)

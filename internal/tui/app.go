@@ -23,8 +23,8 @@ type App struct {
 	left context.CancelFunc
 }
 
-// NewApp opens a screen, nil for that of the terminal, to be given back by [App.Run]. The
-// app is left when ctx is done.
+// NewApp opens a screen, nil for that of the terminal. [App.Run] closes it. The app ends when ctx
+// is done.
 func NewApp(ctx context.Context, s tcell.Screen) (*App, error) {
 	screen, theme, err := Open(s)
 	if err != nil {
@@ -39,23 +39,23 @@ func NewApp(ctx context.Context, s tcell.Screen) (*App, error) {
 // Context is done when the app is left.
 func (a *App) Context() context.Context { return a.ctx }
 
-// A Show is what an app shows, and what is under way meanwhile.
+// A Show contains the work of an app, and the functions that show it.
 type Show struct {
-	// Work is run in a goroutine of its own. Its context is done when the app is left.
+	// Work runs in its own goroutine. Its context is done when the app is left.
 	Work func(context.Context) error
 
-	Changed <-chan struct{} // tells that something is new
+	Changed <-chan struct{} // receives a value when there is something new
 	Refresh func()          // shows it, in the goroutine of the terminal
-	Ended   func(error)     // shows that Work is over, likewise
+	Ended   func(error)     // shows that Work is over, in the goroutine of the terminal
 }
 
-// redrawPause is the least time between two redraws that what is new causes.
+// redrawPause is the least time between two redraws caused by new data.
 const redrawPause = 50 * time.Millisecond
 
-// Run shows the root of the app until somebody stops it, or its context is done. When the
-// work ends, what was seen is still shown. Whatever happens, the terminal is as it was
-// afterwards. The error is that of the work, or of the terminal. A terminal that is closed
-// ends it without an error. Run is called once.
+// Run shows the root of the app until it is stopped or its context is done. If the work ends
+// before, the app still shows its results. Run always restores the terminal. The error is that of
+// the work, or of the terminal. If the terminal is closed, Run ends without an error. Run is called
+// once.
 func (a *App) Run(s Show) error {
 	defer a.left()
 	defer Restore(a.Screen)
@@ -74,7 +74,8 @@ func (a *App) Run(s Show) error {
 		defer Restore(a.Screen)
 		a.follow(s)
 	}()
-	// By the terminal's goroutine: what is stopped before it runs would begin anew.
+	// Stop must run in the terminal's goroutine: an application that is stopped before it runs
+	// would start nevertheless.
 	stopped := context.AfterFunc(a.ctx, func() { a.QueueUpdate(a.Stop) })
 	shown := a.Application.Run()
 	stopped()
@@ -86,8 +87,8 @@ func (a *App) Run(s Show) error {
 	return errors.Join(shown, <-worked)
 }
 
-// isClosed reports whether an error says that the terminal was closed. That of a screen does
-// not wrap the error of reading, only its text tells.
+// isClosed reports whether an error means that the terminal was closed. The error of a screen does
+// not wrap the error of reading, so only its text shows that.
 func isClosed(err error) bool {
 	var of *tcell.EventError
 	if !errors.As(err, &of) {
@@ -113,8 +114,8 @@ func (a *App) follow(s Show) {
 	}
 }
 
-// Update does something in the goroutine of the terminal, and redraws. It returns when
-// that is done, or the app was left.
+// Update runs a function in the goroutine of the terminal, and redraws. It returns when that is
+// done, or when the app was left.
 func (a *App) Update(do func()) {
 	done := make(chan struct{})
 	go func() {

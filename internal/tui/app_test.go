@@ -15,7 +15,7 @@ import (
 	"github.com/beamscope/beamscope/internal/tui"
 )
 
-// A terminal that is closed ends an app without an error; another fault of the terminal is one.
+// A closed terminal ends an app without an error. Run returns any other error of the terminal.
 func TestTerminalFails(t *testing.T) {
 	for _, test := range []struct {
 		err   error

@@ -1,5 +1,5 @@
-// Package tui has what the programs on a terminal share: the screen, how things look on
-// it, and texts of a width.
+// Package tui contains the common parts of programs on a terminal: the screen, the theme, and texts
+// with a fixed width.
 package tui
 
 import (
@@ -13,23 +13,23 @@ import (
 	"github.com/gdamore/tcell/v2"
 )
 
-// A Screen is a screen of tcell that is initialised already, as tview would do it again
-// and drop the error; and on which a character costs no memory, as nearly all of those
-// that are drawn are known beforehand.
+// A Screen is a screen of tcell that is already initialised: tview would initialise it again and
+// drop the error. It draws most characters without allocating memory, because it prepares them in
+// advance.
 type Screen struct {
 	tcell.Screen
-	ascii, drawing string // one after the other, each of 1 and 3 bytes
+	ascii, drawing string // all ASCII and all drawing characters in order, of 1 and 3 bytes each
 
-	drawn    sync.Mutex // while something is written
-	finished bool       // nothing is any more
+	drawn    sync.Mutex // held while the screen draws
+	finished bool       // nothing may be drawn any more
 }
 
-// The characters of which lines, blocks and braille are.
+// The first and the last of the lines, blocks and Braille characters.
 const firstDrawing, lastDrawing = '\u2500', '\u28ff'
 
-// Open initialises a screen, nil for that of the terminal, and returns it with the theme
-// for as many colours as it has, or for none where NO_COLOR is set. The caller ends it
-// with Fini.
+// Open initialises a screen, nil for that of the terminal. It returns the screen with the theme for
+// its number of colours, or without colours if NO_COLOR is set. The caller ends the screen with
+// Fini.
 func Open(s tcell.Screen) (*Screen, *Theme, error) {
 	if s == nil {
 		var err error
@@ -47,8 +47,8 @@ func Open(s tcell.Screen) (*Screen, *Theme, error) {
 	return newScreen(s), NewTheme(colors), nil
 }
 
-// Restore is deferred in each goroutine while a screen is in use: it gives the terminal
-// back before a panic is reported.
+// Restore gives the terminal back before a panic is reported. Each goroutine defers it while a
+// screen is in use.
 func Restore(s tcell.Screen) {
 	if p := recover(); p != nil {
 		s.Fini()
@@ -70,9 +70,8 @@ func newScreen(s tcell.Screen) *Screen {
 // Init implements [tcell.Screen].
 func (*Screen) Init() error { return nil }
 
-// SetContent implements [tcell.Screen].
-// Nothing reaches the terminal but printable characters: what is drawn may come from an
-// observed program or from somebody else's file.
+// SetContent implements [tcell.Screen]. Only printable characters reach the terminal, because the
+// contents may come from an observed program or from another person's file.
 func (s *Screen) SetContent(x, y int, r rune, combining []rune, style tcell.Style) {
 	if slices.ContainsFunc(combining, unprintable) {
 		combining = slices.DeleteFunc(slices.Clone(combining), unprintable)
@@ -108,12 +107,13 @@ func (s *Screen) draw(do func()) {
 	}
 }
 
-// patience is for how long a drawing may go on that the end waits for: a terminal that
-// takes nothing would have it wait for good.
+// patience is how long Fini waits for a drawing to end. A terminal that accepts no output blocks a
+// drawing forever.
 const patience = 2 * time.Second
 
-// Fini implements [tcell.Screen]. While something is drawn, tcell would put what gives
-// the terminal back behind that, where a panic does not let it get.
+// Fini implements [tcell.Screen]. It waits for a drawing in progress, because tcell would put the
+// sequences that restore the terminal after the drawing's output, and after a panic they would
+// never be written.
 func (s *Screen) Fini() {
 	for begin := time.Now(); !s.drawn.TryLock(); time.Sleep(time.Millisecond) {
 		if time.Since(begin) > patience {

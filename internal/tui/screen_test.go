@@ -10,9 +10,8 @@ import (
 	"github.com/beamscope/beamscope/internal/tui/tuitest"
 )
 
-// What is drawn may come from an observed program: nothing but visible characters
-// reaches the terminal.
-func TestScreenShowsWhatATerminalWouldObey(t *testing.T) {
+// The drawn text may come from an observed program, so only visible characters reach the terminal.
+func TestScreenReplacesControlCharacters(t *testing.T) {
 	sim := tcell.NewSimulationScreen("UTF-8")
 	screen, _, err := Open(sim)
 	if err != nil {

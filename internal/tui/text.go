@@ -8,16 +8,16 @@ import (
 	"github.com/rivo/tview"
 )
 
-// Pages are [tview.Pages] that do not blank their space before they draw: the screen
-// was blank already.
+// Pages are [tview.Pages] that do not blank their area before they draw, because the screen is
+// already blank.
 type Pages struct{ *tview.Pages }
 
-// NewPages returns pages of which there are none yet.
+// NewPages returns a Pages without pages.
 func NewPages() Pages { return Pages{tview.NewPages()} }
 
 // Draw implements [tview.Primitive].
 func (p Pages) Draw(screen tcell.Screen) {
-	for _, name := range slices.Backward(p.GetPageNames(true)) { // the one in front comes first
+	for _, name := range slices.Backward(p.GetPageNames(true)) { // the names begin with the page in front
 		item := p.GetPage(name)
 		item.SetRect(p.GetRect())
 		item.Draw(screen)
@@ -34,7 +34,7 @@ func Box(b *tview.Box, title string) {
 	b.SetBorder(true).SetTitle(title).SetTitleAlign(tview.AlignLeft)
 }
 
-// Fit returns a text with exactly so many columns.
+// Fit returns a text with exactly the given number of columns.
 func Fit(text string, width int, right bool) string {
 	has := Columns(text)
 	if has > width {
@@ -60,8 +60,8 @@ func Shorten(text string, width int) string {
 	return string(runes) + "…"
 }
 
-// Lines returns a text in at most so many lines of a width. The last one is shortened where
-// more is left.
+// Lines divides a text into lines of a width, up to a number of lines. It shortens the last line if
+// there is more text.
 func Lines(text string, width, most int) []string {
 	if Columns(text) <= width || most <= 1 {
 		return []string{shortened(text, width)}
@@ -76,7 +76,7 @@ func Lines(text string, width, most int) []string {
 	return lines
 }
 
-// shortened is Shorten of a text that may fit.
+// shortened is Shorten, except that it returns a text that fits unchanged.
 func shortened(text string, width int) string {
 	if Columns(text) > width {
 		return Shorten(text, width)
@@ -84,7 +84,7 @@ func shortened(text string, width int) string {
 	return text
 }
 
-// MessageLines returns how many lines a message may take on a screen of a height.
+// MessageLines returns the maximum number of lines of a message on a screen of a height.
 func MessageLines(height int) int {
 	switch {
 	case height < 8:
@@ -95,7 +95,7 @@ func MessageLines(height int) int {
 	return 3
 }
 
-// Columns returns how many columns of the screen a text takes.
+// Columns returns the number of columns of the screen that a text takes.
 func Columns(text string) int { return tview.TaggedStringWidth(tview.Escape(text)) }
 
 // Wrap returns the words of a text in lines of a width. A word that is longer is

@@ -9,7 +9,7 @@ import (
 	"github.com/beamscope/beamscope/internal/tui"
 )
 
-// Lines keep all words of a text where there is room, and fit into the space in any case.
+// Lines keeps all words of a text if there is room, and its lines always fit the width.
 func TestLines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`[a-zé日 ]{0,80}`).Draw(t, "text")

@@ -7,22 +7,22 @@ import (
 	"github.com/beamscope/beamscope/internal/plot"
 )
 
-// A Tone is what a piece of text or a line means, for the theme to show it.
+// A Tone is the meaning of a text or a line. The theme decides how to show it.
 type Tone uint8
 
 // The tones.
 const (
 	Plain    Tone = iota
 	Dim           // less important
-	Strong        // headings, what is selected
+	Strong        // headings, selections
 	Good          // a requirement that is met
 	Bad           // a hazard: one that is not
-	Doubtful      // what cannot be told, loss
+	Doubtful      // unknown values, loss
 	Alert         // a message about something that went wrong
 	Required      // a QTA, dMax
 )
 
-// Mark returns a sign for a tone, for those who see no colours.
+// Mark returns a sign for a tone, for people who see no colours.
 func (n Tone) Mark() string {
 	switch n {
 	case Good:
@@ -35,18 +35,17 @@ func (n Tone) Mark() string {
 	return " "
 }
 
-// A Theme says how things look on a terminal. Text is in the terminal's own colours,
-// light or dark; meanings have colours that can be told apart by those who are colour
-// blind, on either background, and never a colour alone.
+// A Theme defines the look of a terminal. Text has the terminal's own colours, light or dark.
+// Meanings have colours that colour-blind people can distinguish on either background, and always a
+// second sign besides the colour.
 type Theme struct {
-	colors int // that the terminal has; 0 for monochrome
+	colors int // number of the terminal's colours; 0 for monochrome
 }
 
-// NewTheme returns the theme for a terminal of so many colours, 0 for monochrome.
+// NewTheme returns the theme for a terminal with a number of colours, 0 for monochrome.
 func NewTheme(colors int) *Theme { return &Theme{colors: colors} }
 
-// Color returns the colour as the terminal has it: its own nearest one of the sixteen
-// where it has no more.
+// Color returns the colour for the terminal: the nearest one of its sixteen if it has no more.
 func (t *Theme) Color(p plot.Paint) tcell.Color {
 	switch {
 	case t.colors >= 256:
@@ -91,7 +90,7 @@ func (t *Theme) Style(n Tone) tcell.Style {
 	return s
 }
 
-// Selected returns how the row or field looks on which the keys act.
+// Selected returns the style of the row or field on which the keys act.
 func (t *Theme) Selected() tcell.Style { return tcell.StyleDefault.Reverse(true) }
 
 // Tag returns the tone as a tag for tview's texts, which [End] ends.
@@ -119,7 +118,7 @@ func (t *Theme) Tag(n Tone) string {
 	return "[" + color + ":-:" + flags + "]"
 }
 
-// End ends what a tag of [Theme.Tag] began.
+// End ends a tag of [Theme.Tag].
 const End = "[-:-:-]"
 
 // basicName returns the name of one of the sixteen colours, which the terminal
@@ -133,7 +132,7 @@ func basicName(c tcell.Color) string {
 	return ""
 }
 
-// Apply has tview use the terminal's own colours, for what is made from then on.
+// Apply makes tview use the terminal's own colours for all later elements.
 func (t *Theme) Apply() {
 	tview.Styles = tview.Theme{
 		PrimitiveBackgroundColor:    tcell.ColorDefault,

@@ -8,13 +8,16 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// Await waits until there is a VM that the target means, and looks for one at this
-// interval. VMs without probes do not count, unless the target is certain processes:
-// refused is called once for each, with an error that wraps [ErrNoProbes].
-//
-// The error is that of the context when it is done first, and that of [Find] where
-// looking longer is of no use.
-func Await(ctx context.Context, t Target, every time.Duration, refused func(error)) error {
+// Await waits until there is a VM that matches the target, and searches at this interval. A VM
+// without probes does not count, unless the target selects certain processes or also accepts the
+// VM. If also is nil, it accepts none. Await calls refused once for each VM that does not count,
+// with an error that wraps [ErrNoProbes].
+// If the context ends first, Await returns its error. If waiting is useless, it returns that of
+// [Find].
+func Await(ctx context.Context, t Target, every time.Duration, also func(context.Context, VM) bool, refused func(error)) error {
+	if also == nil {
+		also = func(context.Context, VM) bool { return false }
+	}
 	var finder Finder
 	known := make(map[usdt.Process]bool)
 	for {
@@ -22,7 +25,7 @@ func Await(ctx context.Context, t Target, every time.Duration, refused func(erro
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err == nil && (t.Single() || anyProbes(ctx, &finder, found, known, refused)):
+		case err == nil && (t.Single() || anyCounts(ctx, &finder, found, known, also, refused)):
 			return nil
 		case err != nil && (!errors.Is(err, ErrNone) || errors.Is(err, ErrHidden)):
 			return err
@@ -35,10 +38,13 @@ func Await(ctx context.Context, t Target, every time.Duration, refused func(erro
 	}
 }
 
-// anyProbes reports whether one of the VMs has probes. Those that have none are known
-// afterwards.
-func anyProbes(ctx context.Context, f *Finder, vms []VM, known map[usdt.Process]bool, refused func(error)) bool {
+// anyCounts reports whether one of the VMs has probes or is accepted by also. It adds VMs without
+// probes to known.
+func anyCounts(ctx context.Context, f *Finder, vms []VM, known map[usdt.Process]bool, also func(context.Context, VM) bool, refused func(error)) bool {
 	for _, v := range vms {
+		if also(ctx, v) {
+			return true
+		}
 		if known[v.Process] {
 			continue
 		}
@@ -46,7 +52,7 @@ func anyProbes(ctx context.Context, f *Finder, vms []VM, known map[usdt.Process]
 		if err == nil {
 			return true
 		}
-		if errors.Is(err, ErrNoProbes) { // another error may be of a moment
+		if errors.Is(err, ErrNoProbes) { // other errors may be temporary
 			known[v.Process] = true
 			refused(err)
 		}

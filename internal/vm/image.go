@@ -1,28 +1,116 @@
 package vm
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/internal/seen"
+	"github.com/beamscope/beamscope/internal/symbols"
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// An Image is what there is to attach to in the executable of VMs.
+// An Image describes the executable of VMs for attaching.
 type Image struct {
-	Release int          // of Erlang/OTP, such as 27; 0 where the executable does not tell
+	Release int          // release of Erlang/OTP, such as 27; 0 if the executable does not contain it
 	Flavour Flavour      // how the VM runs code
-	Probes  []usdt.Probe // of the VM's provider, and those that its functions stand in for
+	Probes  []usdt.Probe // probes of the VM's provider, and stand-ins for missing ones
 
-	Landing int        // bytes in front of where functions stand in for probes, see [usdt.Landing]
-	Terms   TermTables // how its terms hold pids
-	NoTerms error      // why that is not known, nil where it is; wraps [ErrTerms]
+	// Build is the known build of the executable, if it has no probes and its functions stand in
+	// for them. Otherwise its ID is "".
+	Build dtrace.Build
+
+	// Messages contains, by the address of a site, where an event has the address of its message.
+	// It covers only functions that stand in for probes.
+	Messages map[uint64]Message
+
+	// Shared contains, by address, sites at which the events of two probes happen. The value is
+	// the name of the second probe.
+	Shared map[uint64]string
+
+	Landing int        // bytes before the sites of stand-in functions, see [usdt.Landing]
+	Terms   TermTables // how its terms contain pids
+	NoTerms error      // why the form of terms is unknown, nil if it is known; wraps [ErrTerms]
 }
 
-// Image reads the VM's executable, and checks with the VM what that says of terms. The
-// error wraps [ErrNoProbes] where it was built without probes.
+// A Message describes where an event has the address of its message.
+type Message struct {
+	Arg      usdt.Arg
+	Indirect bool // Arg is the address of a word that contains the address of the message
+}
+
+// Seen describes how an event of the catalogue can be observed in an executable.
+type Seen struct {
+	Functions []string // functions of the executable that stand in for the probe; none if the executable has the probe
+	Unseen    string   // why it cannot be observed; "" if it can
+}
+
+// Way returns the way in which the event is seen, or "" if it is not.
+func (s Seen) Way() seen.Way {
+	switch {
+	case s.Unseen != "":
+		return ""
+	case len(s.Functions) > 0:
+		return seen.StandIn
+	}
+	return seen.Probe
+}
+
+// String returns "probe", "stand-in" with the functions, or "not at all" with the reason why the
+// event cannot be observed.
+func (s Seen) String() string {
+	if s.Unseen != "" {
+		return seen.Unseen(s.Unseen)
+	}
+	return strings.TrimSpace(string(s.Way()) + " " + strings.Join(s.Functions, ", "))
+}
+
+// Sees returns how the events of a probe of the catalogue can be observed.
+func (i Image) Sees(p dtrace.Probe) Seen {
+	name := p.Name
+	_, ofSpans := dtrace.UserTraceNumber(name)
+	switch {
+	case i.Build.ID != "" && (ofSpans || name == dtrace.UserTrace):
+		name = dtrace.UserTrace
+	case p.Family > 0:
+		name += "1"
+	}
+	at := slices.IndexFunc(i.Probes, func(found usdt.Probe) bool { return found.Name == name })
+	switch {
+	case at < 0 && p.State == dtrace.Absent:
+		return Seen{Unseen: "no VM has this probe"}
+	case at < 0 && p.Function != nil:
+		return Seen{Unseen: fmt.Sprintf("the executable does not export the function %s", p.Function.SymbolOn(i.Release))}
+	case at < 0 && i.Build.ID == "":
+		return Seen{Unseen: "the executable does not have this probe"}
+	case at < 0:
+		return Seen{Unseen: p.Unseen()}
+	}
+	if why := p.Refusal(i.Release); why != "" {
+		return Seen{Unseen: "refused: " + why}
+	}
+	if p.Function != nil && i.NoTerms != nil {
+		return Seen{Unseen: i.NoTerms.Error()}
+	}
+	var s Seen
+	for _, site := range i.Probes[at].Sites {
+		if site.Function != "" && !slices.Contains(s.Functions, site.Function) {
+			s.Functions = append(s.Functions, site.Function)
+		}
+	}
+	return s
+}
+
+// Image reads the VM's executable, and checks the form of terms in the VM's memory. The error wraps
+// [ErrNoProbes] if the executable was built without probes, and also [ErrNotVM] if nothing else shows
+// that it is a VM.
 func (v VM) Image() (Image, error) {
-	f, err := v.Exe.Open()
+	f, err := v.Open(context.Background())
 	if err == nil {
 		defer f.Close()
 		var image Image
@@ -33,7 +121,7 @@ func (v VM) Image() (Image, error) {
 	return Image{}, fmt.Errorf("pid %d (%s): %w", v.PID(), v.Exe.Name, err)
 }
 
-// ImageIn is Image of the executable that is open.
+// ImageIn is Image for an open executable.
 func (v VM) ImageIn(f *usdt.File) (Image, error) {
 	image, err := ImageOf(f)
 	if err != nil {
@@ -41,27 +129,68 @@ func (v VM) ImageIn(f *usdt.File) (Image, error) {
 	}
 	if image.NoTerms == nil {
 		_, err := v.termsIn(f)
-		if err != nil && !errors.Is(err, ErrStarting) { // then programs check it, when it has started
+		if err != nil && !errors.Is(err, ErrStarting) { // a VM that is starting is checked by the programs later
 			image.Terms, image.NoTerms = TermTables{}, err
 		}
 	}
 	return image, nil
 }
 
-// ReadImage reads an executable. The error wraps [ErrNoProbes] where it has no probes.
-func ReadImage(path string) (Image, error) {
+// ReadImage reads an executable that need not run, and the symbols that were stripped from it as the
+// store finds them. The error wraps [ErrNoProbes] if it has no probes, and also [ErrNotVM] if nothing
+// else shows that it is a VM.
+func ReadImage(ctx context.Context, path string, store *symbols.Store) (Image, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return Image{}, err
+	}
 	f, err := usdt.Open(path)
 	if err != nil {
 		return Image{}, err
 	}
 	defer f.Close()
+	if self, err := usdt.OpenProcess(os.Getpid()); err == nil {
+		VM{Process: self, symbols: store}.findSymbols(ctx, f)
+	}
 	return ImageOf(f)
 }
 
-// ImageOf reads an executable that is open, as [ReadImage] does.
+// A notVMError says that nothing shows that an executable is that of a VM. The file of a VM has its
+// probes, or at least the version of Erlang/OTP, which stripping does not remove.
+type notVMError struct{}
+
+func (*notVMError) Error() string {
+	return fmt.Sprintf("%v: its executable has no probes, and no version of Erlang/OTP", ErrNotVM)
+}
+
+func (*notVMError) Unwrap() []error { return []error{ErrNotVM, ErrNoProbes} }
+
+// ImageOf reads an open executable, as [ReadImage] does. If the error wraps [ErrNoProbes] and not
+// [ErrNotVM], the executable is that of a VM.
 func ImageOf(f *usdt.File) (image Image, err error) {
+	return imageOf(f, func(image *Image) (err error) {
+		image.Probes, err = ProbesOf(f)
+		if errors.Is(err, ErrNoProbes) {
+			err = image.standIn(f)
+		}
+		return err
+	})
+}
+
+// ImageAt reads an open executable as if it had no probes, and as if the places of a build stood in for
+// them. Tests compare the two ways on one VM by it.
+func ImageAt(f *usdt.File, build dtrace.Build) (image Image, err error) {
+	return imageOf(f, func(image *Image) error { return image.use(f, build) })
+}
+
+// imageOf reads an open executable, with the probes that find adds.
+func imageOf(f *usdt.File, find func(*Image) error) (image Image, err error) {
 	image = Image{Release: releaseOf(f), Flavour: flavourOf(f)}
-	if image.Probes, err = probesOf(f); err != nil {
+	err = find(&image)
+	if errors.Is(err, ErrNoProbes) && image.Release == 0 {
+		err = &notVMError{}
+	}
+	if err != nil {
 		return Image{}, err
 	}
 	image.Terms, image.NoTerms = termTables(f, image.Release)
@@ -71,8 +200,8 @@ func ImageOf(f *usdt.File) (image Image, err error) {
 	return image, err
 }
 
-// probesOf returns the probes of the VM's provider.
-func probesOf(f *usdt.File) ([]usdt.Probe, error) {
+// ProbesOf reads the VM probes in an open executable, as [Probes] does.
+func ProbesOf(f *usdt.File) ([]usdt.Probe, error) {
 	probes, err := f.Probes(Provider)
 	if errors.Is(err, usdt.ErrNoProbes) || err == nil && len(probes) == 0 {
 		return nil, ErrNoProbes
@@ -86,11 +215,10 @@ func probesOf(f *usdt.File) ([]usdt.Probe, error) {
 	return probes, checkSites(f, probes)
 }
 
-// checkSites checks that probes are at nops. A file that was changed after it was linked may
-// have notes that do not fit its code any more: a breakpoint within an instruction would
-// crash the VM.
+// checkSites checks that probes are at nops. If a file was changed after it was linked, its notes
+// may no longer match its code: a breakpoint within an instruction would crash the VM.
 func checkSites(f *usdt.File, probes []usdt.Probe) error {
-	const longest = 5 // bytes of the nops that are told apart
+	const longest = 5 // longest nop in bytes that is recognised
 	for _, p := range probes {
 		for _, s := range p.Sites {
 			code, err := f.Code(s.Address, longest)
@@ -105,17 +233,18 @@ func checkSites(f *usdt.File, probes []usdt.Probe) error {
 	return nil
 }
 
-// How many sites a VM may have. Each can take a program of its own, which the kernel looks
-// at for some milliseconds. The VMs of OTP 25 to 29 have 1032 sites, 5 of one probe at most.
+// Limits of the number of sites of a VM. Each site may need its own program, and the kernel takes
+// some milliseconds to verify one. The VMs of OTP 25 to 29 have 1032 sites, and at most 5 of one
+// probe.
 const (
-	maxSites = 64 // of a probe
+	maxSites = 64 // for one probe
 	maxAll   = 4096
 )
 
-// ErrSites says that an executable has more sites of probes than are attached to.
+// ErrSites means that an executable has more sites of probes than beamscope attaches to.
 var ErrSites = errors.New("too many sites of probes")
 
-// checkCounts refuses an executable that would take too long to attach to.
+// checkCounts rejects an executable that would take too long to attach to.
 func checkCounts(probes []usdt.Probe) error {
 	all := 0
 	for _, p := range probes {
@@ -129,9 +258,9 @@ func checkCounts(probes []usdt.Probe) error {
 	return nil
 }
 
-// standInsOf returns the probes of the catalogue that the provider lacks, at the functions
-// that stand in for them: those that the executable exports. They have no semaphores. The
-// second result is what functions begin with before that, see [Image.Landing].
+// standInsOf returns the probes of the catalogue that the provider lacks, at exported functions
+// of the executable that stand in for them. They have no semaphores. landing is the number of
+// bytes before these sites, see [Image.Landing].
 func standInsOf(f *usdt.File, release int) (probes []usdt.Probe, landing int, err error) {
 	for _, p := range dtrace.Catalogue() {
 		if p.Function == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// The name that a VM's command line gives is the one that the VM has.
+// The name in a VM's command line is the name that the VM has.
 func TestNodeNameOfEachRelease(t *testing.T) {
 	noEPMD := []string{"-start_epmd", "false", "-erl_epmd_port", "43731"}
 	vmtest.OnEach(t, func(t *testing.T, otp erlang.OTP) {
@@ -20,7 +20,7 @@ func TestNodeNameOfEachRelease(t *testing.T) {
 			{nil, []string{"idle", "-extra", "-sname", "extra@localhost"}},
 			{nil, []string{"idle", "--", "-extra", "--", "-sname", "extra@localhost"}},
 		} {
-			beam := vmtest.StartOn(t, otp, erlang.Options{Args: slices.Concat(noEPMD, test.args), Main: test.main})
+			beam := vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Probes, Args: slices.Concat(noEPMD, test.args), Main: test.main})
 			want := strings.Trim(vmtest.Call(t, beam, "erlang", "node", "[]"), "'")
 			if want == "nonode@nohost" {
 				want = ""

@@ -17,8 +17,8 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// startLike starts a process of the hostile user that is called as a VM, and returns the
-// path of its executable.
+// startLike starts a process of the hostile user with the name of a VM, and returns the path of
+// its executable.
 func startLike(t *testing.T) (path string, pid int) {
 	t.Helper()
 	path = filepath.Join(otheruser.Dir(t), "beam.smp")
@@ -31,8 +31,8 @@ func startLike(t *testing.T) (path string, pid int) {
 	return path, cmd.Process.Pid
 }
 
-// startDeep starts a process of the hostile user whose executable has a path that the
-// kernel does not tell.
+// startDeep starts a process of the hostile user. The kernel does not report the path of its
+// executable.
 func startDeep(t *testing.T) (pid int) {
 	t.Helper()
 	name := strings.Repeat("d", 250)
@@ -52,8 +52,8 @@ func startDeep(t *testing.T) (pid int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer dir.Close() // and not before, when nothing refers to it any more
-	// Through a link, as the path is too long to be given.
+	defer dir.Close() // only now, when nothing refers to it any more
+	// Via a link, because the path is too long for a system call.
 	link := filepath.Join(otheruser.Dir(t), "link")
 	if err := os.Symlink(fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), dir.Fd()), link); err != nil {
 		t.Fatal(err)
@@ -69,12 +69,12 @@ func startDeep(t *testing.T) (pid int) {
 	cmd.Args[0] = "sleep"
 	otheruser.Start(t, cmd)
 	if _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", cmd.Process.Pid)); !errors.Is(err, syscall.ENAMETOOLONG) {
-		t.Fatalf("the path is told after all: error %v", err)
+		t.Fatalf("the kernel reports the path after all: error %v", err)
 	}
 	return cmd.Process.Pid
 }
 
-// An unprivileged user cannot keep VMs from being found: what cannot be looked at is
+// An unprivileged user cannot prevent VMs from being found. Processes that cannot be examined are
 // skipped and counted.
 func TestFindBesideOthers(t *testing.T) {
 	path, pid := startLike(t)
@@ -94,7 +94,7 @@ func TestFindBesideOthers(t *testing.T) {
 	}
 }
 
-// A process that has ended and was not waited for is no VM, at whatever time it ends.
+// A process that has ended and was not waited for is not a VM, whenever it ends.
 func TestDescribeAZombie(t *testing.T) {
 	path, pid := startLike(t)
 	good, err := usdt.OpenProcess(pid)
@@ -112,7 +112,7 @@ func TestDescribeAZombie(t *testing.T) {
 	defer cmd.Wait()
 	ended := make([]byte, 1)
 	if n, _ := out.Read(ended); n > 0 {
-		t.Fatal("it says something")
+		t.Fatal("the process has printed something")
 	}
 	zombie, err := usdt.OpenProcess(cmd.Process.Pid)
 	if err != nil {
@@ -131,8 +131,8 @@ func TestDescribeAZombie(t *testing.T) {
 	}
 }
 
-// Processes whose files do not answer hold up a search for a second, all together, and hide
-// nothing but themselves.
+// Processes whose files do not answer delay a search by one second in total, and hide only
+// themselves.
 func TestFindBesideSilentOnes(t *testing.T) {
 	content := sleep(t)
 	const silent = "beam.silent"
@@ -142,7 +142,7 @@ func TestFindBesideSilentOnes(t *testing.T) {
 		files.Silence()
 	}
 	other, pid := startLike(t)
-	var others int // that nobody can look at on this machine: the error is about the first of all
+	var others int // processes on this machine that cannot be examined: the error concerns the first one of all
 	find := func() (usdt.Skipped, error) {
 		t.Helper()
 		found, skipped, err := Find(t.Context(), Target{Exe: other})
@@ -157,20 +157,20 @@ func TestFindBesideSilentOnes(t *testing.T) {
 		all.Count -= others
 		return all, err
 	}
-	for range 3 { // until there are so many that nobody is asked any more
+	for range 3 { // until so many are silent that none of them is asked any more
 		if skipped, err := find(); skipped.Count != 5 || others == 0 && !errors.Is(skipped.Err, guard.ErrNoAnswer) {
 			t.Errorf("skipped %v, error %v", skipped, err)
 		}
 	}
 }
 
-// A process that executes a program, and makes that last, holds up a search for a second
-// and once only, and hides nothing but itself.
+// A process is executing a program, and makes the execution hang. It delays a search by one
+// second, and only once, and hides only itself.
 func TestFindBesideOneThatExecutes(t *testing.T) {
 	path, pid := startLike(t)
 	within := otheruser.NewFiles(t, "file", nil).RunWithin(t)
 	var f Finder
-	for range 12 { // more than calls may be left behind
+	for range 12 { // more than the allowed number of abandoned calls
 		found, skipped, err := f.Find(t.Context(), Target{Exe: path})
 		if err != nil || len(found) != 1 || found[0].PID() != pid || skipped.Count == 0 {
 			t.Fatalf("found %v, skipped %v, error %v, want pid %d", found, skipped, err, pid)
@@ -184,7 +184,7 @@ func TestFindBesideOneThatExecutes(t *testing.T) {
 	}
 }
 
-// A process whose executable cannot be read says so in time.
+// A process whose executable cannot be read gives an error in time.
 func TestFindOneWithoutContents(t *testing.T) {
 	files := otheruser.NewFiles(t, "beam", sleep(t))
 	pid := files.Run(t, "infinity")
@@ -194,7 +194,7 @@ func TestFindOneWithoutContents(t *testing.T) {
 	}
 }
 
-// sleep returns the program of this name.
+// sleep returns the contents of the program sleep.
 func sleep(t *testing.T) []byte {
 	t.Helper()
 	program, err := exec.LookPath("sleep")

@@ -7,13 +7,13 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// Release returns the release of Erlang/OTP that the VM is, such as 27, by its
-// executable; see [ReleaseOf]. It is 0 where that does not tell.
+// Release returns the release of the VM's Erlang/OTP, such as 27, from its executable, or 0 if
+// unknown. See [ReleaseOf].
 func (v VM) Release() int { return ReleaseOf(v.Exe.Path) }
 
-// ReleaseOf returns the release of Erlang/OTP that an executable is, such as 27. It
-// reads the file and never runs it. Its name and folder do not matter, nor whether it
-// is stripped. The release is 0 where the file does not tell it, or tells several.
+// ReleaseOf returns the release of Erlang/OTP in an executable, such as 27. It reads the file and
+// never runs it. The name and folder of the file do not matter, and the file may be stripped. The
+// release is 0 if the file contains none or several.
 func ReleaseOf(path string) int {
 	f, err := usdt.Open(path)
 	if err != nil {
@@ -23,8 +23,8 @@ func ReleaseOf(path string) int {
 	return releaseOf(f)
 }
 
-// Every VM has the format in which it prints its version, a constant of
-// erts/emulator/beam/erl_bif_info.c made when it is compiled:
+// Every VM contains the format for printing its version, a constant of
+// erts/emulator/beam/erl_bif_info.c that is set when it is compiled:
 //
 //	Erlang/OTP 25%s [erts-13.1.5] [source] [64-bit] …
 const versionPrefix = "Erlang/OTP "

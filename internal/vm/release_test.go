@@ -14,8 +14,7 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// The release is that of the file, whatever it is called, wherever it is, and also where
-// it is stripped.
+// The release is found for any name and folder of the file, and if the file is stripped.
 func TestReleaseOf(t *testing.T) {
 	vmtest.OnEach(t, func(t *testing.T, otp erlang.OTP) {
 		major, _, _ := strings.Cut(otp.Version, ".")
@@ -58,7 +57,7 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// A file that tells no release, or several, is of none.
+// A file that contains no release, or several, gives 0.
 func TestReleaseNotTold(t *testing.T) {
 	emulator, err := os.ReadFile(vmtest.Release(t, 25).Emulator())
 	if err != nil {

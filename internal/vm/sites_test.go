@@ -8,7 +8,7 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// An executable with more sites than any VM has is refused before anything is attached to.
+// An executable with more sites than any VM has is rejected before anything is attached.
 func TestCheckCounts(t *testing.T) {
 	probes := func(n, sites int) (all []usdt.Probe) {
 		for i := range n {

@@ -2,21 +2,147 @@ package vm
 
 import (
 	"debug/elf"
+	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// functionSite returns where a probe is that a function stands in for: at its first
-// instruction, behind the one that many functions have only for indirect calls, which the
-// kernel would single-step.
+// An UnknownBuildError means that a build of the VM is unknown. Compilers inline functions as
+// they like, so it is unknown which functions of this build run at which events.
+type UnknownBuildError struct {
+	ID      string // GNU build ID in hexadecimal, or "" if there is none
+	Release int    // release of Erlang/OTP, or 0 if unknown
+}
+
+func (e *UnknownBuildError) Error() string {
+	switch {
+	case e.ID == "":
+		return "no functions stand in for them, as the executable has no build ID to know it by"
+	case e.Release >= hidden:
+		return fmt.Sprintf("no functions stand in for them, as %s does not export its functions", dtrace.ReleaseName(e.Release))
+	}
+	return fmt.Sprintf("no functions stand in for them, as the build %s is not a known one", e.ID)
+}
+
+// hidden is the first release of Erlang/OTP that is compiled with -fvisibility=hidden.
+const hidden = 29
+
+// standIn makes functions of a build without probes stand in for the probes. The error wraps
+// [ErrNoProbes] if the build is unknown.
+func (i *Image) standIn(f *usdt.File) error {
+	build, ok := dtrace.LookupBuild(f.BuildID())
+	switch {
+	case !ok:
+		return fmt.Errorf("%w (%w)", ErrNoProbes, &UnknownBuildError{ID: f.BuildID(), Release: i.Release})
+	case build.Release != i.Release:
+		return fmt.Errorf("%w: it is %s, with the build ID of %s", usdt.ErrFormat, dtrace.ReleaseName(i.Release), build.Package)
+	}
+	return i.use(f, build)
+}
+
+// use makes the places of a build the probes of the image.
+func (i *Image) use(f *usdt.File, build dtrace.Build) error {
+	i.Build = build
+	i.Messages, i.Shared = make(map[uint64]Message), make(map[uint64]string)
+	for _, p := range build.Places {
+		if err := i.addPlace(f, p); err != nil {
+			return fmt.Errorf("%s at %s: %w", dtrace.Hyphened(p.Probe), p.Function, err)
+		}
+	}
+	return nil
+}
+
+// addPlace adds a site for a place of a build.
+func (i *Image) addPlace(f *usdt.File, p dtrace.Place) error {
+	code, err := f.Code(p.Address, len(p.Code)/2)
+	if err != nil {
+		return err
+	}
+	if hex.EncodeToString(code) != p.Code {
+		return fmt.Errorf("%w: another instruction is at %#x than in %s", usdt.ErrFormat, p.Address, i.Build.Package)
+	}
+	offset, err := f.Offset(p.Address)
+	if err != nil {
+		return err
+	}
+	site := usdt.Site{Address: p.Address, Offset: offset, Function: p.Function, Return: p.Return, Stepped: !usdt.Emulated(f.Machine(), code)}
+	functions := functionArgs(p.Probe)
+	for at, spec := range p.Args {
+		arg := usdt.Arg{Kind: usdt.ArgUnknown}
+		if spec != "" {
+			if arg, err = parseArg(f, spec); err != nil {
+				return err
+			}
+		}
+		if functions[at] && arg.Kind != usdt.ArgUnknown {
+			if arg.Kind != usdt.ArgMemory || i.Release >= hidden {
+				return fmt.Errorf("%w: argument %q is no place of a function", usdt.ErrFormat, spec)
+			}
+			arg.Kind = usdt.ArgAddress
+		}
+		site.Args = append(site.Args, arg)
+	}
+	if p.Message != "" {
+		arg, err := parseArg(f, p.Message)
+		if err != nil {
+			return err
+		}
+		i.Messages[p.Address] = Message{Arg: arg, Indirect: p.Indirect}
+	}
+	i.addSite(p.Probe, site)
+	if p.Other != "" {
+		i.Shared[p.Address] = p.Other
+		i.addSite(p.Other, site)
+	}
+	return nil
+}
+
+// functionArgs returns which arguments of a probe are functions, by their numbers. A place has the
+// address of three words for one: the terms of its module and its name, and its arity.
+func functionArgs(probe string) map[int]bool {
+	found := make(map[int]bool)
+	if p, ok := dtrace.Lookup(probe); ok {
+		for i, a := range p.Args {
+			found[i] = a.Type == dtrace.MFA
+		}
+	}
+	return found
+}
+
+// parseArg parses the specification of an argument.
+func parseArg(f *usdt.File, spec string) (usdt.Arg, error) {
+	args, err := usdt.ParseArgs(f.Machine(), spec)
+	if err != nil {
+		return usdt.Arg{}, err
+	}
+	if len(args) != 1 || args[0].Kind == usdt.ArgUnknown {
+		return usdt.Arg{}, fmt.Errorf("%w: argument %q", usdt.ErrFormat, spec)
+	}
+	return args[0], nil
+}
+
+// addSite adds a site of a probe.
+func (i *Image) addSite(probe string, site usdt.Site) {
+	at := slices.IndexFunc(i.Probes, func(p usdt.Probe) bool { return p.Name == probe })
+	if at < 0 {
+		at = len(i.Probes)
+		i.Probes = append(i.Probes, usdt.Probe{Provider: Provider, Name: probe})
+	}
+	i.Probes[at].Sites = append(i.Probes[at].Sites, site)
+}
+
+// functionSite returns the site of a probe for which a function stands in. This is its first
+// instruction. Many functions begin with an instruction that serves only indirect calls and that
+// the kernel would single-step. Then it is the one after that.
 func functionSite(f *usdt.File, p dtrace.Probe, release int) (site usdt.Site, landing int, err error) {
 	address, offset, err := f.Symbol(p.Function.SymbolOn(release))
 	if err != nil {
 		return usdt.Site{}, 0, err
 	}
-	const longest = 16 // bytes of an instruction, and of what is before it
+	const longest = 16 // bytes of an instruction, and of the one before it
 	code, err := f.Code(address, longest)
 	if err != nil {
 		return usdt.Site{}, 0, err
@@ -24,6 +150,7 @@ func functionSite(f *usdt.File, p dtrace.Probe, release int) (site usdt.Site, la
 	skip := usdt.Landing(f.Machine(), code)
 	site = usdt.Site{
 		Address: address + uint64(skip), Offset: offset + uint64(skip),
+		Function: p.Function.SymbolOn(release), Return: p.Function.Return,
 		Stepped: !usdt.Emulated(f.Machine(), code[skip:]),
 	}
 	for i, param := range p.Function.Params {
@@ -36,8 +163,8 @@ func functionSite(f *usdt.File, p dtrace.Probe, release int) (site usdt.Site, la
 	return site, skip, nil
 }
 
-// paramSpec returns where a parameter is by the calling conventions, System V for x86-64
-// and AAPCS64, as a note would say it. Integers are ints there, everything else words.
+// paramSpec returns the location of a parameter as a note would specify it. It follows the
+// calling conventions, System V for x86-64 and AAPCS64. Integers are ints, everything else words.
 func paramSpec(machine elf.Machine, p dtrace.Param, t dtrace.Type) string {
 	size := "8"
 	if t == dtrace.Int {
@@ -59,7 +186,3 @@ func paramSpec(machine elf.Machine, p dtrace.Param, t dtrace.Type) string {
 	}
 	return size + "@%" + registers[p.Number]
 }
-
-// StateBits reports whether the flags of the VM's processes mean what they do in OTP 25,
-// see ERTS_PSFLG_BIT in erts/emulator/beam/erl_process.h. Other releases were not tried.
-func (i Image) StateBits() bool { return i.Release == 25 }

@@ -5,14 +5,16 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/usdt"
 )
 
-// A fakeTable is what a VM notes of a table, see readTable.
+// A fakeTable contains a VM's data about a table, see readTable.
 type fakeTable struct {
 	Max, Unused            uint32
 	Mask, LineMask, InMask uint64
@@ -26,7 +28,7 @@ func tableOf(bits, in uint8) fakeTable {
 	}
 }
 
-// memoryOf returns a file in place of a VM's memory.
+// memoryOf returns a file that replaces a VM's memory.
 func memoryOf(t interface{ Fatal(...any) }, dir string, parts ...any) *os.File {
 	f, err := os.Create(filepath.Join(dir, "memory"))
 	if err != nil {
@@ -40,7 +42,7 @@ func memoryOf(t interface{ Fatal(...any) }, dir string, parts ...any) *os.File {
 	return f
 }
 
-// A table is believed if and only if all that the VM notes of it fits together.
+// A table is accepted if and only if all data about it is consistent.
 func TestReadTable(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
@@ -78,19 +80,20 @@ func TestReadTable(t *testing.T) {
 	f := memoryOf(t, dir, fakeTable{})
 	defer f.Close()
 	if _, err := readTable(f, 0); !errors.Is(err, ErrStarting) {
-		t.Errorf("nothing there yet: %v", err)
+		t.Errorf("an empty table: %v", err)
 	}
 	if _, err := readTable(f, 1); err == nil {
 		t.Error("read beyond the end of memory")
 	}
 }
 
-// Pids have to lead to the places of their processes. Some that come and go do not.
+// Pids must lead to the places of their processes. Some processes that start or end at the moment
+// are exceptions.
 func TestCheckProcesses(t *testing.T) {
 	terms := dtrace.Terms{Form: dtrace.TermsByPlace, TableBits: 10, InBits: 3}
 	const table, processes = 8, 8 + 8<<10 // addresses
 	for name, test := range map[string]struct {
-		ids  []uint64 // of the processes in the first places
+		ids  []uint64 // pids of the processes in the first places
 		want bool
 	}{
 		"right":        {[]uint64{0<<4 | 3, 1<<4 | 3, 2<<4 | 3, (1<<10+3)<<4 | 3}, true},
@@ -109,5 +112,23 @@ func TestCheckProcesses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		f.Close()
+	}
+}
+
+// An executable that lacks several symbols always has the same reason.
+func TestTermsOfOneReason(t *testing.T) {
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := usdt.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for range 20 {
+		if _, err := termTables(f, 27); !errors.Is(err, ErrTerms) || !strings.Contains(err.Error(), `"erts_proc"`) {
+			t.Fatalf("error %v, want one about erts_proc", err)
+		}
 	}
 }

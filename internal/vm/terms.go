@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,55 +13,63 @@ import (
 )
 
 var (
-	// ErrTerms says that it is not known how a VM's terms hold the pids of its processes.
-	ErrTerms = errors.New("how the terms of this VM hold pids is not known")
+	// ErrTerms means that it is unknown how a VM's terms contain the pids of its processes.
+	ErrTerms = errors.New("how the terms of this VM contain pids is not known")
 
-	// ErrStarting says that a VM has not started far enough.
+	// ErrStarting means that a VM has not started far enough.
 	ErrStarting = errors.New("the VM is starting")
 )
 
-// TermTables says how the terms of VMs that run one executable hold pids, and where each of
-// these VMs has what else has to be known.
+// TermTables describes how the terms of VMs with one executable contain pids, and where the
+// necessary data is in each of these VMs.
 type TermTables struct {
 	Form dtrace.TermForm
 
-	// Of dtrace.TermsByPlace, the addresses, as linked, of what the VM knows of its tables of
-	// processes and ports: the member max of ErtsPTabReadOnlyData, and those that follow, see
-	// erts/emulator/beam/erl_ptab.h.
+	// Processes and Ports are for dtrace.TermsByPlace: the linked addresses of the VM's data
+	// about its tables of processes and ports. They begin with the member max of
+	// ErtsPTabReadOnlyData, see erts/emulator/beam/erl_ptab.h.
 	Processes, Ports uint64
+
+	// Atoms is the address, as linked, of the VM's table of atoms, 0 if it is unknown.
+	Atoms uint64
 }
 
-// Of struct ErtsPTab since OTP 26: where the members tab and max are. The VMs of the
-// releases that the catalogue knows have them there; what is read is checked.
+// Offsets of the members tab and max in struct ErtsPTab since OTP 26. They are valid for the
+// releases in the catalogue, and the data that is read is checked.
 const (
 	tableTab = 0xc0
 	tableMax = 0xd0
 )
 
-// termTables reads how terms hold pids from an executable. The error wraps [ErrTerms].
+// termTables reads from an executable how terms contain pids. The error wraps [ErrTerms].
 func termTables(f *usdt.File, release int) (TermTables, error) {
 	t := TermTables{Form: dtrace.TermsOn(release)}
+	if atoms, err := f.Variable("erts_atom_table"); err == nil {
+		t.Atoms = atoms
+	}
 	switch t.Form {
 	case dtrace.TermsUnknown:
 		return t, fmt.Errorf("%w: it is %s", ErrTerms, dtrace.ReleaseName(release))
 	case dtrace.TermsByNumber:
 		return t, nil
 	}
-	for name, address := range map[string]*uint64{"erts_proc": &t.Processes, "erts_port": &t.Ports} {
-		table, err := f.Variable(name)
+	for _, of := range []struct {
+		name    string
+		address *uint64
+	}{{"erts_proc", &t.Processes}, {"erts_port", &t.Ports}} {
+		table, err := f.Variable(of.name)
 		if err != nil {
 			return TermTables{}, fmt.Errorf("%w: %w", ErrTerms, err)
 		}
-		*address = table + tableMax
+		*of.address = table + tableMax
 	}
 	return t, nil
 }
 
-// Terms returns how to read the pids in the VM's terms, as its executable tells or, since
-// OTP 26, its memory. The error wraps [ErrTerms], and [ErrStarting] where it may be known
-// later.
+// Terms returns the form of pids in the VM's terms, from its executable or, since OTP 26, from
+// its memory. The error wraps [ErrTerms], and also [ErrStarting] if the form may be known later.
 func (v VM) Terms() (dtrace.Terms, error) {
-	f, err := v.Exe.Open()
+	f, err := v.Open(context.Background())
 	if err != nil {
 		return dtrace.Terms{}, fmt.Errorf("pid %d: %w: %w", v.PID(), ErrTerms, err)
 	}
@@ -68,7 +77,7 @@ func (v VM) Terms() (dtrace.Terms, error) {
 	return v.termsIn(f)
 }
 
-// termsIn is Terms of the executable that is open.
+// termsIn is Terms for an open executable.
 func (v VM) termsIn(f *usdt.File) (dtrace.Terms, error) {
 	terms, err := v.readTerms(f)
 	if err != nil && !errors.Is(err, ErrTerms) {
@@ -89,7 +98,7 @@ func (v VM) readTerms(f *usdt.File) (dtrace.Terms, error) {
 	if err != nil {
 		return dtrace.Terms{}, err
 	}
-	memory, err := v.Process.Memory()
+	memory, err := v.Process.Memory(v.Exe)
 	if err != nil {
 		return dtrace.Terms{}, err
 	}
@@ -110,8 +119,8 @@ func (v VM) readTerms(f *usdt.File) (dtrace.Terms, error) {
 // maxTableBits is the binary logarithm of ERTS_PTAB_MAX_SIZE.
 const maxTableBits = 27
 
-// readTable reads what a VM knows of a table, and checks that all of it fits together.
-// bpf/pid.bpf.h does the same.
+// readTable reads a VM's data about a table, and checks that it is consistent. bpf/pid.bpf.h does
+// the same.
 func readTable(memory *os.File, address uint64) (dtrace.Terms, error) {
 	var raw [40]byte
 	if _, err := memory.ReadAt(raw[:], int64(address)); err != nil {
@@ -131,8 +140,8 @@ func readTable(memory *os.File, address uint64) (dtrace.Terms, error) {
 	return dtrace.Terms{Form: dtrace.TermsByPlace, TableBits: uint8(tableBits), InBits: uint8(inBits)}, nil
 }
 
-// checkProcesses checks that the pids of processes lead to their places in the table. The
-// address is that of the pointer to the table.
+// checkProcesses checks that the pids of processes lead to their places in the table. address is
+// that of the pointer to the table.
 func checkProcesses(memory *os.File, address uint64, terms dtrace.Terms) error {
 	const most = 512
 	var pointer [8]byte
@@ -151,7 +160,7 @@ func checkProcesses(memory *os.File, address uint64, terms dtrace.Terms) error {
 			continue
 		}
 		if _, err := memory.ReadAt(id[:], int64(process)); err != nil {
-			continue // it has just gone
+			continue // the process has just ended
 		}
 		term := binary.LittleEndian.Uint64(id[:])
 		if _, _, ok := terms.PID(term); ok && terms.Place(term) == uint32(place) {
@@ -161,7 +170,7 @@ func checkProcesses(memory *os.File, address uint64, terms dtrace.Terms) error {
 		}
 	}
 	switch {
-	case right > wrong: // those that come or go are neither
+	case right > wrong: // processes that start or end count as neither
 		return nil
 	case right+wrong == 0:
 		return ErrStarting

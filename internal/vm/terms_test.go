@@ -13,11 +13,12 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// How terms hold pids is what the VM itself says of its table, whatever its size.
+// The form of terms agrees with the VM's own information about its table, whatever the table's
+// size.
 func TestTerms(t *testing.T) {
 	vmtest.OnEach(t, func(t *testing.T, otp erlang.OTP) {
 		for _, size := range []string{"1024", "1025", "262144", "100000000"} {
-			beam := vmtest.StartOn(t, otp, erlang.Options{Args: []string{"+P", size}})
+			beam := vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Probes, Args: []string{"+P", size}})
 			terms, err := find(t, beam).Terms()
 			if err != nil {
 				t.Fatalf("+P %s: %v", size, err)
@@ -49,10 +50,10 @@ func find(t *testing.T, beam *erlang.VM) vm.VM {
 	return found[0]
 }
 
-// What an executable says of terms is believed only if the VM's memory fits it.
+// The form of terms in an executable is accepted only if the VM's memory is consistent with it.
 func TestImageOfEachRelease(t *testing.T) {
 	vmtest.OnEach(t, func(t *testing.T, otp erlang.OTP) {
-		image, err := find(t, vmtest.StartOn(t, otp, erlang.Options{})).Image()
+		image, err := find(t, vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Probes})).Image()
 		if err != nil {
 			t.Fatal(err)
 		}

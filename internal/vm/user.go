@@ -9,10 +9,10 @@ import (
 	"strconv"
 )
 
-// ErrNoUser says that a target names a user who does not exist.
+// ErrNoUser means that the user in a target does not exist.
 var ErrNoUser = errors.New("no such user")
 
-// user returns whether the VMs of a user, given by the id, are meant.
+// user returns a function that reports whether the target selects the VMs of a user id.
 func (t Target) user() (wanted func(uid int) bool, err error) {
 	if t.User == "" {
 		return func(int) bool { return true }, nil
@@ -30,17 +30,17 @@ func (t Target) user() (wanted func(uid int) bool, err error) {
 	return func(uid int) bool { return uid == int(id) }, nil
 }
 
-// share returns up to most of the VMs, and those that are too many. Each user has an equal
-// share of the room, and what a user does not need is shared by the others. The VMs of a user
-// with the lowest pids have room first. Both lists are by pid, as the VMs are.
+// share returns up to most of the VMs, and the rest. Each user has an equal share of the room,
+// and users share what others do not need. Among the VMs of a user, those with the lowest pids
+// come first. Both lists are sorted by pid, like the VMs.
 func share(all []VM, most int) (kept, beyond []VM) {
 	if len(all) <= most {
 		return all, nil
 	}
-	turns := make(map[int]int) // by user
+	turns := make(map[int]int) // number of VMs by user
 	type queued struct {
 		VM
-		turn int // of those of its user
+		turn int // position among the VMs of the user
 	}
 	queue := make([]queued, 0, len(all))
 	for _, v := range all {

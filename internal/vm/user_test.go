@@ -12,8 +12,8 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// No user's VMs take the room of another user's: a user has an equal share at least, or has
-// all of the VMs found.
+// The VMs of one user do not take the room of another user's VMs: each user has at least an equal
+// share, or all of the VMs found.
 func TestShare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		users := rapid.SliceOfN(rapid.IntRange(0, 4), 0, 60).Draw(t, "users")
@@ -52,7 +52,7 @@ func TestShare(t *testing.T) {
 	})
 }
 
-// A target can be the VMs of one user.
+// A target can select the VMs of one user.
 func TestUserTarget(t *testing.T) {
 	path, pid := startLike(t)
 	id := strconv.Itoa(otheruser.User)

@@ -1,5 +1,4 @@
-// Package vm finds running Erlang VMs and what they are: their node, and the
-// VM probes in their executables.
+// Package vm finds running Erlang VMs, their nodes, and the VM probes in their executables.
 package vm
 
 import (
@@ -13,26 +12,25 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/beamscope/beamscope/internal/guard"
+	"github.com/beamscope/beamscope/internal/symbols"
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// Provider is the name of the Erlang VM's provider of USDT probes.
+// Provider is the name of the Erlang VM's USDT provider.
 const Provider = "erlang"
 
 var (
-	// ErrNotVM says that a process is no Erlang VM.
+	// ErrNotVM means that a process is not an Erlang VM.
 	ErrNotVM = errors.New("not an Erlang VM")
 
-	// ErrNoProbes says that an Erlang VM was built without dynamic tracing.
-	ErrNoProbes = errors.New("this Erlang VM was built without probes: it needs one configured with --with-dynamic-trace=systemtap, see docs/vm-with-probes.md or run `make otp`")
+	// ErrNoProbes means that an Erlang VM was built without dynamic tracing.
+	ErrNoProbes = errors.New("this Erlang VM was built without probes, see docs/vm-with-probes.md")
 
-	// ErrNone says that no Erlang VM that fits is running.
+	// ErrNone means that no matching Erlang VM is running.
 	ErrNone = errors.New("no such Erlang VM is running")
 
-	// ErrHidden says, beside ErrNone, that not all processes could be looked at.
+	// ErrHidden, in addition to ErrNone, means that not all processes could be examined.
 	ErrHidden = errors.New("that this user may see")
 )
 
@@ -40,15 +38,38 @@ var (
 type VM struct {
 	Process usdt.Process
 	Exe     usdt.MappedFile
-	Node    string // name@host, as given on its command line; "" where it is not distributed
+	Node    string // name@host, from its command line; "" if it is not distributed
 	User    int    // id of its effective user
+
+	symbols *symbols.Store // finds the data that was stripped from the executable
+}
+
+// Open opens the VM's executable. If it was stripped, its symbols are those of a file of the same
+// build, where there is one. The caller closes the file. The owner of the files can delay Open.
+func (v VM) Open(ctx context.Context) (*usdt.File, error) {
+	f, err := v.Exe.Open()
+	if err != nil {
+		return nil, err
+	}
+	v.findSymbols(ctx, f)
+	return f, nil
+}
+
+// findSymbols finds symbols that were stripped from the executable.
+func (v VM) findSymbols(ctx context.Context, f *usdt.File) {
+	if f.HasSymbols() {
+		return
+	}
+	if debug, ok := v.symbols.Find(ctx, f, v.Process); ok {
+		f.UseSymbols(debug)
+	}
 }
 
 // PID returns the VM's process id.
 func (v VM) PID() int { return v.Process.PID }
 
-// Stopped says why nothing happens in the VM: a signal has stopped its process, or a
-// debugger holds it. It is "" where neither is so, or that is not known.
+// Stopped returns why the VM does not run: a signal has stopped its process, or a debugger holds
+// it. It returns "" if neither is the case, or if that is unknown.
 func (v VM) Stopped() string {
 	state, err := v.Process.State()
 	switch {
@@ -62,8 +83,8 @@ func (v VM) Stopped() string {
 	return ""
 }
 
-// Probes reads the VM probes in the VM's executable. The error wraps
-// [ErrNoProbes] where it was built without.
+// Probes reads the VM probes in the VM's executable. The error wraps [ErrNoProbes] if it was built
+// without probes.
 func (v VM) Probes() ([]usdt.Probe, error) {
 	probes, err := Probes(v.Exe.Path)
 	if err != nil {
@@ -72,30 +93,29 @@ func (v VM) Probes() ([]usdt.Probe, error) {
 	return probes, nil
 }
 
-// Probes reads the VM probes in an executable. The error wraps [ErrNoProbes]
-// where it has none.
+// Probes reads the VM probes in an executable. The error wraps [ErrNoProbes] if it has none.
 func Probes(path string) ([]usdt.Probe, error) {
 	f, err := usdt.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return probesOf(f)
+	return ProbesOf(f)
 }
 
-// A Flavour is how a VM runs Erlang code.
+// A Flavour is the way in which a VM runs Erlang code.
 type Flavour string
 
 // The flavours of VMs.
 const (
 	FlavourUnknown Flavour = ""
-	JIT            Flavour = "JIT"         // compiles it just in time
-	Interpreter    Flavour = "interpreter" // interprets it
+	JIT            Flavour = "JIT"         // compiles the code just in time
+	Interpreter    Flavour = "interpreter" // interprets the code
 )
 
-// FlavourOf tells the flavour of a VM's executable by the functions that it
-// exports, which stripping leaves in place. It is FlavourUnknown where they do
-// not tell.
+// FlavourOf determines the flavour of a VM's executable from its exported functions, which
+// stripping does not remove. It returns FlavourUnknown if it cannot read the file, or if the file
+// exports the functions of neither flavour.
 func FlavourOf(path string) Flavour {
 	f, err := usdt.Open(path)
 	if err != nil {
@@ -115,23 +135,27 @@ func flavourOf(f *usdt.File) Flavour {
 	return FlavourUnknown
 }
 
-// A Target says which VMs to observe: the one with PID, or those of a node's
-// name, or else those of an executable. The zero Target is every beam.smp.
+// A Target selects the VMs to observe: the VM with PID, or the VMs with a node's name, or else the
+// VMs of an executable. The zero Target is every beam.smp.
 type Target struct {
 	PID  int
 	Node string // name@host
-	Exe  string // base name, or the whole path, of the executable
+	Exe  string // base name or full path of the executable
 
-	// User is the name or the id of the effective user of the VMs; "" is any user. It is
-	// not looked at where PID is given. The command line of a VM gives its node's name, so
-	// any user can start one with the name of another's.
+	// User is the name or the id of the effective user of the VMs; "" means any user. It is
+	// ignored if PID is set. A VM's command line determines its node's name, so any user can
+	// start a VM with the name of another's.
 	User string
+
+	// Symbols finds the data that was stripped from the executables of the VMs. If it is nil, only
+	// the usual places are searched.
+	Symbols *symbols.Store
 }
 
-// defaultExe is what the Erlang VM's executable is called.
+// defaultExe is the usual name of the Erlang VM's executable.
 const defaultExe = "beam.smp"
 
-// String describes the target for people.
+// String describes the target.
 func (t Target) String() string {
 	text := t.exe()
 	switch {
@@ -153,42 +177,42 @@ func (t Target) exe() string {
 	return t.Exe
 }
 
-// Single reports whether the target is certain processes only, and not whoever
-// runs an executable.
+// Single reports whether the target selects certain processes instead of all processes of an
+// executable.
 func (t Target) Single() bool { return t.PID != 0 || t.Node != "" || t.User != "" }
 
-// How long a process may take to tell what it is, and how many are asked at a time.
+// Time limit for examining a process, and number of processes that are examined at the same time.
 const (
 	patience = time.Second
 	atATime  = 16
 )
 
-// maxVMs is how many processes may look like VMs. Any user can start processes that do, so
-// where there are more the users share the room.
+// maxVMs is the largest number of processes that look like VMs. Any user can start such
+// processes, so if there are more, the users share the room.
 const maxVMs = 4096
 
-// A Finder finds VMs and remembers which users' processes do not answer. The zero value
-// is ready to use, by several goroutines at once.
+// A Finder finds VMs, and remembers which users' processes do not answer. The zero value is ready
+// to use. Several goroutines may use it at once.
 type Finder struct {
 	search usdt.Search
 	guard  guard.Guard
 }
 
-// Find is [Finder.Find] of a new Finder.
+// Find is [Finder.Find] for a new Finder.
 func Find(ctx context.Context, t Target) ([]VM, usdt.Skipped, error) {
 	return new(Finder).Find(ctx, t)
 }
 
-// Find returns the VMs that the target means, by pid, and counts the processes that it
-// cannot say of whether they are among them: they could not be looked at, or do not answer
-// within a second. The error wraps [ErrNone] where there are none, and [ErrNotVM] where
-// Target.PID is something else.
+// Find returns the VMs that match the target, sorted by pid. It also counts processes that may
+// match but could not be inspected or do not answer within a second. The error wraps [ErrNone] if
+// no VM matches, and [ErrNotVM] if the process Target.PID is not a VM.
 func (f *Finder) Find(ctx context.Context, t Target) (found []VM, skipped usdt.Skipped, err error) {
 	if t.PID != 0 {
 		v, err := f.open(ctx, t.PID)
 		if err != nil {
 			return nil, usdt.Skipped{}, err
 		}
+		v.symbols = t.Symbols
 		return []VM{v}, usdt.Skipped{}, nil
 	}
 	wanted, err := t.user()
@@ -200,9 +224,9 @@ func (f *Finder) Find(ctx context.Context, t Target) (found []VM, skipped usdt.S
 	case ctx.Err() != nil:
 		return nil, skipped, context.Cause(ctx)
 	case errors.Is(err, os.ErrPermission) && os.Geteuid() == 0:
-		return nil, skipped, fmt.Errorf("%s: %w", t, ErrNone) // what root may not see is no VM
+		return nil, skipped, fmt.Errorf("%s: %w", t, ErrNone) // processes that even root may not examine are not VMs
 	case errors.Is(err, os.ErrPermission):
-		return nil, skipped, fmt.Errorf("%s: %w %w: run it as root", t, ErrNone, ErrHidden)
+		return nil, skipped, fmt.Errorf("%s: %w %w: run beamscope as root to see all of them", t, ErrNone, ErrHidden)
 	case err != nil:
 		return nil, skipped, fmt.Errorf("find Erlang VMs: %w", err)
 	}
@@ -216,6 +240,7 @@ func (f *Finder) Find(ctx context.Context, t Target) (found []VM, skipped usdt.S
 		case err != nil:
 			skipped.Add(err)
 		case (t.Node == "" || v.Node == t.Node) && wanted(v.User):
+			v.symbols = t.Symbols
 			found = append(found, v)
 		}
 	}
@@ -229,7 +254,7 @@ func (f *Finder) Find(ctx context.Context, t Target) (found []VM, skipped usdt.S
 	return found, skipped, nil
 }
 
-// describeAll describes processes, several at a time: some may not answer.
+// describeAll describes several processes at a time, because some may not answer.
 func (f *Finder) describeAll(ctx context.Context, processes []usdt.Process) ([]VM, []error) {
 	all, errs := make([]VM, len(processes)), make([]error, len(processes))
 	var working sync.WaitGroup
@@ -256,11 +281,14 @@ func matches(exe, want string) bool {
 	return filepath.Base(exe) == want
 }
 
-// open returns the VM of a pid.
+// open returns the VM with a pid.
 func (f *Finder) open(ctx context.Context, pid int) (VM, error) {
 	p, err := f.search.Open(ctx, pid)
 	if errors.Is(err, usdt.ErrProcessGone) {
 		return VM{}, fmt.Errorf("pid %d: %w", pid, ErrNone)
+	}
+	if errors.Is(err, os.ErrPermission) {
+		return VM{}, &forbiddenError{pid, err}
 	}
 	if err != nil {
 		return VM{}, fmt.Errorf("pid %d: %w", pid, err)
@@ -272,7 +300,19 @@ func (f *Finder) open(ctx context.Context, pid int) (VM, error) {
 	return v, nil
 }
 
-// ask has a process described that need not answer.
+// A forbiddenError means that this user may not examine a process, and contains what is missing.
+type forbiddenError struct {
+	pid int
+	err error // wraps [os.ErrPermission]
+}
+
+func (e *forbiddenError) Error() string {
+	return fmt.Sprintf("pid %d: this user may not look at it: that needs root, or CAP_SYS_PTRACE", e.pid)
+}
+
+func (e *forbiddenError) Unwrap() error { return e.err }
+
+// ask calls describe for a process that may not answer.
 func (f *Finder) ask(ctx context.Context, p usdt.Process, describe func(usdt.Process) (VM, error)) (VM, error) {
 	owner, err := p.Owner()
 	if err != nil {
@@ -285,17 +325,16 @@ func (f *Finder) ask(ctx context.Context, p usdt.Process, describe func(usdt.Pro
 	return v, err
 }
 
-// Read reads something of the VM's executable, which is opened for that. The error wraps
-// [guard.ErrNoAnswer] where that takes more than some seconds: whoever owns the file can make
-// it.
+// Read opens the VM's executable and reads from it. The error wraps [guard.ErrNoAnswer] if that
+// takes more than some seconds, because the owner of the file can delay it.
 func Read[T any](ctx context.Context, f *Finder, v VM, read func(*usdt.File) (T, error)) (T, error) {
 	const patience = 5 * time.Second
 
 	owner, err := v.Process.Owner()
 	var got T
 	if err == nil {
-		got, err = guard.Do(ctx, &f.guard, owner, patience, func(context.Context) (T, error) {
-			file, err := v.Exe.Open()
+		got, err = guard.Do(ctx, &f.guard, owner, patience, func(ctx context.Context) (T, error) {
+			file, err := v.Open(ctx)
 			if err != nil {
 				var none T
 				return none, err
@@ -310,7 +349,8 @@ func Read[T any](ctx context.Context, f *Finder, v VM, read func(*usdt.File) (T,
 	return got, err
 }
 
-// Semaphore returns the semaphore of a probe's site in the VM's memory, within a second.
+// Semaphore returns the semaphore of a probe's site in the VM's memory. It takes at most a
+// second.
 func (f *Finder) Semaphore(ctx context.Context, v VM, site usdt.Site) (uint16, error) {
 	owner, err := v.Process.Owner()
 	if err != nil {
@@ -321,22 +361,22 @@ func (f *Finder) Semaphore(ctx context.Context, v VM, site usdt.Site) (uint16, e
 	})
 }
 
-// describeAny describes a process of any name. One that is not called like a VM is one if
-// it has the probes.
+// describeAny describes a process with any name. A process without the name of a VM is a VM if its
+// executable has the probes, or the version of Erlang/OTP.
 func describeAny(p usdt.Process) (VM, error) {
 	v, err := describe(p)
 	if err != nil {
 		return VM{}, err
 	}
 	if name := filepath.Base(v.Exe.Name); name != defaultExe {
-		if _, err := v.Probes(); err != nil {
+		if _, err := v.Probes(); err != nil && v.Release() == 0 {
 			return VM{}, fmt.Errorf("%s: %w", name, ErrNotVM)
 		}
 	}
 	return v, nil
 }
 
-// describe describes a process that is called like a VM.
+// describe describes a process that has the name of a VM.
 func describe(p usdt.Process) (VM, error) {
 	exe, err := p.Executable()
 	if errors.Is(err, os.ErrNotExist) && !errors.Is(err, usdt.ErrProcessGone) {
@@ -356,8 +396,8 @@ func describe(p usdt.Process) (VM, error) {
 	return VM{Process: p, Exe: exe, Node: nodeName(args, hostname), User: user}, nil
 }
 
-// hostname returns the part of a node's name behind the @: the whole name of
-// this host for long names, the part before the first dot for short ones.
+// hostname returns the part of a node's name after the @: the full name of this host for long
+// names, or the part before the first dot for short ones.
 func hostname(long bool) string {
 	name, err := os.Hostname()
 	if err != nil {
@@ -369,8 +409,8 @@ func hostname(long bool) string {
 	return name
 }
 
-// nodeName finds the node's name on a VM's command line, as the VM does: the first
-// -sname, or else the first -name, each only with exactly one value.
+// nodeName finds the node's name in a VM's command line in the same way as the VM: the first
+// -sname, or else the first -name. Each counts only if it has exactly one value.
 func nodeName(args []string, hostname func(long bool) string) string {
 	args = flags(args)
 	for _, flag := range []string{"-sname", "-name"} {
@@ -394,10 +434,9 @@ func nodeName(args []string, hostname func(long bool) string) string {
 	return ""
 }
 
-// flags returns the part of a VM's command line that has its flags. Arguments behind
-// -extra are the program's. So are those behind -S, unless a -- follows it. Flags also
-// come behind a --, which only ends the values of the flag before it (see init in
-// OTP's erts).
+// flags returns the part of a VM's command line that contains its flags. Arguments after -extra
+// belong to the program. So do those after -S, unless a -- follows it. Flags may also follow a
+// --, which only ends the values of the flag before it (see init in OTP's erts).
 func flags(args []string) []string {
 	for i, arg := range args {
 		if arg == "-extra" || arg == "-S" && !slices.Contains(args[i+1:], "--") {
@@ -422,30 +461,6 @@ func Files(vms []VM) map[usdt.MappedFile][]VM {
 	}
 	return files
 }
-
-// An Exit tells when a process has ended.
-type Exit struct {
-	fd int
-}
-
-// Watch returns an Exit of the VM's process. The caller closes it.
-func (v VM) Watch() (*Exit, error) {
-	fd, err := unix.PidfdOpen(v.PID(), 0)
-	if err != nil {
-		return nil, fmt.Errorf("watch pid %d: %w", v.PID(), err)
-	}
-	return &Exit{fd: fd}, nil
-}
-
-// Happened reports whether the process has ended.
-func (e *Exit) Happened() bool {
-	fds := []unix.PollFd{{Fd: int32(e.fd), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds, 0)
-	return err == nil && n == 1
-}
-
-// Close ends the watch.
-func (e *Exit) Close() error { return unix.Close(e.fd) }
 
 // Names returns the names of probes, sorted.
 func Names(probes []usdt.Probe) []string {

@@ -16,8 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A node's name is what -name or -sname says, completed with this host's name as
-// the VM does.
+// A node's name comes from -name or -sname, completed with this host's name as the VM does it.
 func TestNodeName(t *testing.T) {
 	host := func(long bool) string {
 		if long {
@@ -55,7 +54,7 @@ func TestNodeName(t *testing.T) {
 	}
 }
 
-// A name without a slash is an executable's in any folder, with one it is a path.
+// A name without a slash matches executables in any folder. A name with a slash is a path.
 func TestMatches(t *testing.T) {
 	for _, test := range []struct {
 		exe, want string
@@ -73,8 +72,7 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// Targets name themselves for people, and know whether they mean certain
-// processes only.
+// Targets have a description, and report whether they select certain processes only.
 func TestTarget(t *testing.T) {
 	for _, test := range []struct {
 		target Target
@@ -92,7 +90,8 @@ func TestTarget(t *testing.T) {
 	}
 }
 
-// VMs that run one file are together, by its device and inode and not its name.
+// Files groups VMs by the file that they run, identified by its device and inode instead of its
+// name.
 func TestFiles(t *testing.T) {
 	on := func(pid int, name string, inode uint64) VM {
 		return VM{Process: usdt.Process{PID: pid}, Exe: usdt.MappedFile{Name: name, Device: 1, Inode: inode}}
@@ -117,7 +116,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A process that is no VM, or is not there, is refused as that.
+// A process that is not a VM or does not exist is rejected with that reason.
 func TestFindRefuses(t *testing.T) {
 	for _, test := range []struct {
 		target Target
@@ -133,8 +132,8 @@ func TestFindRefuses(t *testing.T) {
 	}
 }
 
-// A process that is called as a VM is taken for one; that it has no probes is
-// what reading them says. Its exit is noticed.
+// A process with the name of a VM is found as one. Reading its probes reports that there are none, and
+// reading its executable that it is none. Its exit is noticed.
 func TestVMWithoutProbes(t *testing.T) {
 	sleep, err := exec.LookPath("sleep")
 	if err != nil {
@@ -149,7 +148,7 @@ func TestVMWithoutProbes(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(beam, "infinity")
-	cmd.Args[0] = "sleep" // it may be a program of many names
+	cmd.Args[0] = "sleep" // the executable may be a program with several names
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -162,19 +161,31 @@ func TestVMWithoutProbes(t *testing.T) {
 	if _, err := found[0].Probes(); !errors.Is(err, ErrNoProbes) {
 		t.Errorf("error %v, want %v", err, ErrNoProbes)
 	}
+	if _, err := found[0].Image(); !errors.Is(err, ErrNoProbes) || !errors.Is(err, ErrNotVM) || strings.Contains(err.Error(), "built without") {
+		t.Errorf("error %v, want %v", err, ErrNotVM)
+	}
 	exit, err := found[0].Watch()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer exit.Close()
 	if exit.Happened() {
-		t.Error("it has exited, as it seems")
+		t.Error("the process seems to have exited")
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
 	if !exit.Happened() {
-		t.Error("it has not exited, as it seems")
+		t.Error("the process does not seem to have exited")
+	}
+}
+
+// A process of another user is rejected in one plain line that names what is missing.
+func TestForbidden(t *testing.T) {
+	denied := &os.PathError{Op: "readlink", Path: "/proc/7/exe", Err: os.ErrPermission}
+	err := error(&forbiddenError{7, denied})
+	if want := "pid 7: this user may not look at it: that needs root, or CAP_SYS_PTRACE"; err.Error() != want || !errors.Is(err, os.ErrPermission) {
+		t.Errorf("%v, want %s", err, want)
 	}
 }

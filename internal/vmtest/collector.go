@@ -12,26 +12,26 @@ import (
 	"github.com/beamscope/beamscope/internal/monotonic"
 )
 
-// A Collector is a collector whose windows the test drives: they are read when
-// the test says so, and what was read is kept.
+// A Collector is a collector whose windows the test drives: the test determines when to read
+// them, and the Collector keeps the results.
 type Collector struct {
 	*bpf.Collector
 	Opts    bpf.Options
-	Windows []Window // that were read, by number
+	Windows []Window // windows that were read, by number
 	Swept   bpf.Swept
 
 	t testing.TB
 }
 
-// A Window is what was read of one.
+// A Window contains the counts of one window.
 type Window struct {
 	From, To int64
 	Counts   []bpf.Counts
 	Others   bpf.Others
 }
 
-// NewCollector makes a collector that ends with the test. Its windows begin now
-// and, where opts does not say otherwise, are a quarter of a second long.
+// NewCollector makes a collector that ends with the test. Its windows begin now. Unless opts has
+// another length, they are a quarter of a second long.
 func NewCollector(t testing.TB, opts bpf.Options) *Collector {
 	t.Helper()
 	NeedEBPF(t)
@@ -51,7 +51,7 @@ func NewCollector(t testing.TB, opts bpf.Options) *Collector {
 	return &Collector{Collector: c, Opts: opts, t: t}
 }
 
-// Observe attaches to these VMs, and to no others.
+// Observe attaches to these VMs only.
 func (c *Collector) Observe(vms ...*erlang.VM) {
 	c.t.Helper()
 	for _, vm := range vms {
@@ -71,8 +71,8 @@ func (c *Collector) Number(at int64) int {
 	return int(c.Collector.Number(at))
 }
 
-// Middle waits for the middle of the next window, where there is time to do
-// something in one window, and returns the window's number.
+// Middle waits for the middle of the next window, so that there is time for an action within one
+// window. It returns the window's number.
 func (c *Collector) Middle() int {
 	n := c.Number(monotonic.Now()) + 1
 	from, to := c.Window(uint64(n))
@@ -80,8 +80,8 @@ func (c *Collector) Middle() int {
 	return n
 }
 
-// ReadTo reads the windows up to the one that contains at, each when it has been
-// over for as long as it was, as it is done outside of tests.
+// ReadTo reads the windows up to the one that contains at. As outside of tests, it reads each one
+// when it has been over for its own length.
 func (c *Collector) ReadTo(at int64) {
 	c.t.Helper()
 	for last := c.Number(at); len(c.Windows) <= last; {
@@ -90,7 +90,7 @@ func (c *Collector) ReadTo(at int64) {
 	}
 }
 
-// nextDue returns when the next window is to be read.
+// nextDue returns the time to read the next window.
 func (c *Collector) nextDue() int64 {
 	_, to := c.Window(uint64(len(c.Windows) + 1))
 	return to
@@ -115,8 +115,8 @@ func (c *Collector) read() {
 	c.Windows = append(c.Windows, w)
 }
 
-// Call calls the VM, reads the windows that fall due until it has returned, and
-// then up to the present.
+// Call calls a function in the VM, and reads windows as they become due until the call has
+// returned. Then it reads windows up to the present.
 func (c *Collector) Call(vm *erlang.VM, module, function, args string) string {
 	c.t.Helper()
 	var term string
@@ -128,7 +128,7 @@ func (c *Collector) Call(vm *erlang.VM, module, function, args string) string {
 	return term
 }
 
-// While reads the windows that fall due while do runs.
+// While reads windows as they become due while do runs.
 func (c *Collector) While(do func() error) {
 	c.t.Helper()
 	done := make(chan error, 1)
@@ -146,8 +146,8 @@ func (c *Collector) While(do func() error) {
 	}
 }
 
-// ReadAll reads windows until no span is open any more, and the window in which
-// the last of them ended. Spans that stay open fail the test.
+// ReadAll reads windows until no span is open any more, including the window in which the last of
+// them ended. It fails the test if spans stay open.
 func (c *Collector) ReadAll() {
 	c.t.Helper()
 	const patience = 15 * time.Second
@@ -161,18 +161,18 @@ func (c *Collector) ReadAll() {
 	}
 }
 
-// A Total is what was counted of one outcome of one VM in several windows.
+// A Total contains the counts of one outcome of one VM in several windows.
 type Total struct {
 	bpf.Counters
-	Binned uint64       // in all the bins together
+	Binned uint64       // total of all bins
 	Stray  bpf.Counters // see [bpf.Counts]
 }
 
-// Total returns the sum over all windows that were read. The pid 0 means the VMs
-// that found no slot.
+// Total returns the sum over all windows that were read. The pid 0 stands for the VMs without a
+// slot.
 func (c *Collector) Total(outcome, pid int) Total { return c.total(outcome, pid, c.Windows) }
 
-// In returns what was counted in one window.
+// In returns the counts of one window.
 func (c *Collector) In(window, outcome, pid int) Total {
 	return c.total(outcome, pid, c.Windows[window:window+1])
 }
@@ -207,11 +207,11 @@ func (c *Collector) Others() bpf.Others {
 	return sum
 }
 
-// streamPeriod is how often what is streamed is received.
+// streamPeriod is the interval at which the stream is read.
 const streamPeriod = 10 * time.Millisecond
 
-// Streamed starts to receive what the collector streams. The returned function
-// ends that and returns all of it.
+// Streamed starts to receive the collector's stream. The returned function ends that and returns
+// all instances.
 func (c *Collector) Streamed() func() []bpf.Instance {
 	var all []bpf.Instance
 	stop := c.StreamTo(func(batch []bpf.Instance) { all = append(all, batch...) })
@@ -221,9 +221,8 @@ func (c *Collector) Streamed() func() []bpf.Instance {
 	}
 }
 
-// StreamTo passes what the collector streams to fn, until the returned function
-// is called, which returns when fn has got everything. The test need not call it
-// when it fails.
+// StreamTo passes the collector's stream to fn until the returned function is called. That
+// function returns when fn has got everything. The test need not call it when it fails.
 func (c *Collector) StreamTo(fn func([]bpf.Instance)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -248,5 +247,5 @@ func (c *Collector) StreamTo(fn func([]bpf.Instance)) (stop func()) {
 	return stop
 }
 
-// WaitUntil waits for a time of CLOCK_MONOTONIC.
+// WaitUntil waits until a time of CLOCK_MONOTONIC.
 func WaitUntil(at int64) { time.Sleep(time.Duration(at - monotonic.Now())) }

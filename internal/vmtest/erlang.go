@@ -9,6 +9,7 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/target"
 	"github.com/beamscope/beamscope/internal/vm"
 	"github.com/beamscope/beamscope/usdt"
 )
@@ -29,15 +30,15 @@ func Eval(t testing.TB, vm *erlang.VM, expressions string) string {
 	return Call(t, vm, "erlang", "apply", Fun(expressions))
 }
 
-// Fun makes the arguments of erlang:apply/2 of Erlang expressions. They may
-// extend over several lines.
+// Fun returns the arguments of erlang:apply/2 for Erlang expressions, which may have several
+// lines.
 func Fun(expressions string) string {
 	return "[fun() -> " + strings.Join(strings.Fields(expressions), " ") + " end, []]"
 }
 
 var integer = regexp.MustCompile(`-?\d+`)
 
-// Integers returns all integers in an Erlang term, in their order.
+// Integers returns all integers in an Erlang term, in order.
 func Integers(t testing.TB, term string) []int64 {
 	t.Helper()
 	var all []int64
@@ -51,14 +52,14 @@ func Integers(t testing.TB, term string) []int64 {
 	return all
 }
 
-// A Clock maps the time that a VM measures to CLOCK_MONOTONIC.
+// A Clock converts the time that a VM measures to CLOCK_MONOTONIC.
 type Clock struct {
 	offset int64
-	Error  int64 // nanoseconds by which Map may be wrong, at the time it was made
+	Error  int64 // possible error of Map in nanoseconds, when it was made
 }
 
-// NewClock compares the VM's clock with ours, by asking for the one between two
-// looks at the other, until it is sure within a millisecond.
+// NewClock compares the VM's clock with ours. It reads the VM's clock between two readings of
+// ours, until the result is certain to within a millisecond.
 func NewClock(t testing.TB, vm *erlang.VM) Clock {
 	t.Helper()
 	const sure, tries = 500_000, 1000
@@ -79,10 +80,10 @@ func NewClock(t testing.TB, vm *erlang.VM) Clock {
 	return Clock{}
 }
 
-// Map returns the CLOCK_MONOTONIC of an erlang:monotonic_time(nanosecond).
+// Map converts an erlang:monotonic_time(nanosecond) to CLOCK_MONOTONIC.
 func (c Clock) Map(theirs int64) int64 { return theirs + c.offset }
 
-// Probes returns the VM probes of a running VM, and the executable they are in.
+// Probes returns the VM probes of a running VM, and the path of its executable.
 func Probes(t testing.TB, pid int) (string, []usdt.Probe) {
 	t.Helper()
 	vms, _, err := vm.Find(t.Context(), vm.Target{PID: pid})
@@ -96,7 +97,7 @@ func Probes(t testing.TB, pid int) (string, []usdt.Probe) {
 	return vms[0].Exe.Path, probes
 }
 
-// Target returns what to attach to in order to observe this VM alone.
+// Target returns the target for observing this VM alone.
 func Target(t testing.TB, v *erlang.VM) bpf.Target {
 	t.Helper()
 	vms, _, err := vm.Find(t.Context(), vm.Target{PID: v.PID()})
@@ -107,10 +108,12 @@ func Target(t testing.TB, v *erlang.VM) bpf.Target {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bpf.Target{Path: vms[0].Exe.Path, PID: v.PID(), Probes: image.Probes, Release: image.Release, Terms: bpf.Terms(image.Terms), NoTerms: image.NoTerms}
+	at := target.Of(vms[0].Exe.Path, image)
+	at.PID = v.PID()
+	return at
 }
 
-// Semaphore returns the semaphore of a VM probe, as it stands in the VM's memory.
+// Semaphore returns the semaphore of a VM probe from the VM's memory.
 func Semaphore(t testing.TB, pid int, probe string) uint16 {
 	t.Helper()
 	vms, _, err := vm.Find(t.Context(), vm.Target{PID: pid})

@@ -13,8 +13,8 @@ import (
 )
 
 // Hidden returns an installation that runs the emulator of another one, by a path that is too
-// long for the kernel to tell. Any user can have such a path. So nobody finds the VMs, and
-// programs that are attached to the emulator run in them all the same.
+// long for the kernel to report. Any user can have such a path. beamscope cannot find these VMs,
+// but programs that are attached to the emulator run in them.
 func Hidden(t testing.TB, otp erlang.OTP) erlang.OTP {
 	t.Helper()
 	hidden := Private(t)

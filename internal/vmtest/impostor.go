@@ -16,15 +16,15 @@ import (
 //go:embed testdata/impostor.c
 var impostorSource []byte
 
-// An Impostor describes processes of the hostile user that run the emulator of a VM, and are no
-// VM: all they do is to jump to the first site of a probe.
+// An Impostor describes processes of the hostile user that run the emulator of a VM but are not
+// VMs: they only jump to the first site of a probe.
 type Impostor struct {
-	Probe  string        // as in the file
-	Period time.Duration // from one jump to the next; 0: none
-	Life   time.Duration // after which each is replaced by a new process; 0: never
+	Probe  string        // name of the probe in the file
+	Period time.Duration // time between jumps; 0: no jumps
+	Life   time.Duration // time after which each is replaced by a new process; 0: never
 }
 
-// Shared returns an installation with an emulator that the hostile user can run, too.
+// Shared returns an installation with an emulator that the hostile user can run too.
 func Shared(t testing.TB) erlang.OTP {
 	t.Helper()
 	otp, err := OTP(t).Private(filepath.Join(otheruser.Dir(t), "otp"))
@@ -34,9 +34,9 @@ func Shared(t testing.TB) erlang.OTP {
 	return otp
 }
 
-// StartImpostors starts n impostors of a VM, from the installation that the VM runs, which is
-// [Shared]. They end with the test.
-func StartImpostors(t testing.TB, otp erlang.OTP, v *erlang.VM, n int, what Impostor) {
+// StartImpostors starts n impostors of a VM, with the installation that the VM runs, which must
+// come from [Shared]. They end with the test.
+func StartImpostors(t testing.TB, otp erlang.OTP, v *erlang.VM, n int, what Impostor) []*exec.Cmd {
 	t.Helper()
 	NeedProgram(t, "gcc")
 	dir := otheruser.Dir(t)
@@ -56,6 +56,7 @@ func StartImpostors(t testing.TB, otp erlang.OTP, v *erlang.VM, n int, what Impo
 	if site == 0 {
 		t.Fatalf("no probe %s", what.Probe)
 	}
+	var all []*exec.Cmd
 	for range n {
 		cmd := otheruser.Command(otp.Emulator())
 		cmd.Env = []string{
@@ -63,5 +64,7 @@ func StartImpostors(t testing.TB, otp erlang.OTP, v *erlang.VM, n int, what Impo
 			fmt.Sprintf("PERIOD=%d", what.Period.Microseconds()), fmt.Sprintf("LIFE=%d", what.Life.Milliseconds()),
 		}
 		otheruser.Start(t, cmd)
+		all = append(all, cmd)
 	}
+	return all
 }

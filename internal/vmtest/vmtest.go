@@ -1,9 +1,9 @@
-// Package vmtest gives tests running Erlang VMs with probes, and collectors
-// whose windows the test drives.
+// Package vmtest gives tests running Erlang VMs with probes, and collectors whose windows the test
+// drives.
 //
-// What such a test needs is not everywhere. Where the environment says CI=true
-// its absence fails the test, so that nobody believes in a run that proved
-// nothing; elsewhere the test is skipped. Both say what to do.
+// Some machines lack what such a test needs. Then the test fails if the environment contains
+// CI=true, so that a run that proved nothing does not pass. Otherwise the test is skipped. Both
+// messages say what to do. With -short all these tests are skipped.
 package vmtest
 
 import (
@@ -22,6 +22,7 @@ import (
 // OTP returns an Erlang/OTP with probes.
 func OTP(t testing.TB) erlang.OTP {
 	t.Helper()
+	NotShort(t)
 	otp, err := erlang.FindOTP(t.Context())
 	if err != nil {
 		Missing(t, err)
@@ -29,9 +30,9 @@ func OTP(t testing.TB) erlang.OTP {
 	return otp
 }
 
-// OnEach runs a test on an Erlang/OTP of each release that the catalogue of probes knows,
-// with an emulator of its own as [Private] has it. Releases that were not built are
-// skipped, or fail the test where the environment says CI=true.
+// OnEach runs a test on an Erlang/OTP of each release in the catalogue of probes, with its own
+// emulator like [Private]. Releases that were not built are skipped, or fail the test if the
+// environment contains CI=true.
 func OnEach(t *testing.T, test func(t *testing.T, otp erlang.OTP)) {
 	t.Helper()
 	for _, release := range dtrace.Releases() {
@@ -45,10 +46,11 @@ func OnEach(t *testing.T, test func(t *testing.T, otp erlang.OTP)) {
 	}
 }
 
-// Release returns an Erlang/OTP of a release, such as 27, with probes. Where it was not
-// built the test is skipped, or fails where the environment says CI=true.
+// Release returns an Erlang/OTP of a release, such as 27, with probes. If it was not built, the
+// test is skipped, or fails if the environment contains CI=true.
 func Release(t testing.TB, release int) erlang.OTP {
 	t.Helper()
+	NotShort(t)
 	if otp, err := erlang.FindOTP(t.Context()); err == nil && vm.ReleaseOf(otp.Emulator()) == release {
 		return otp
 	}
@@ -62,15 +64,24 @@ func Release(t testing.TB, release int) erlang.OTP {
 	return otp
 }
 
-// NeedEBPF ends the test where this process cannot use eBPF.
+// NeedEBPF ends the test if this process cannot use eBPF.
 func NeedEBPF(t testing.TB) {
 	t.Helper()
+	NotShort(t)
 	if err := bpf.Supported(); err != nil {
 		Missing(t, err)
 	}
 }
 
-// NeedProgram ends the test where a program is not installed.
+// NotShort skips the test in short mode, because it needs a VM, the kernel or a build.
+func NotShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("`make test` runs it")
+	}
+}
+
+// NeedProgram ends the test if a program is not installed.
 func NeedProgram(t testing.TB, name string) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
@@ -78,8 +89,8 @@ func NeedProgram(t testing.TB, name string) {
 	}
 }
 
-// Missing skips the test, or fails it where the environment says CI=true, because of what
-// is not there.
+// Missing skips the test because something is missing, or fails it if the environment contains
+// CI=true.
 func Missing(t testing.TB, err error) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -88,9 +99,9 @@ func Missing(t testing.TB, err error) {
 	t.Skip(err)
 }
 
-// Private returns an Erlang/OTP whose emulator is a copy of its own. Probes are
-// attached to a file, so collectors elsewhere on the machine, those of tests
-// that run beside this one too, do not reach the VMs that run it.
+// Private returns an Erlang/OTP with its own copy of the emulator. Probes are attached to a file,
+// so collectors of other programs and of tests that run at the same time do not reach the VMs
+// that run the copy.
 func Private(t testing.TB) erlang.OTP {
 	t.Helper()
 	otp, err := OTP(t).Private(t.TempDir())
@@ -106,16 +117,18 @@ func Start(t testing.TB, opts erlang.Options) *erlang.VM {
 	return StartOn(t, Private(t), opts)
 }
 
-// StartOn starts a VM of this OTP that ends with the test. A first span has been
-// in it, which takes longer than others: the wrapper finds out what there is.
+// StartOn starts a VM of this OTP that ends with the test. It has already had a first span, which
+// takes longer than others because the wrapper initialises itself. The recording of spans in its
+// first seconds has ended.
 func StartOn(t testing.TB, otp erlang.OTP, opts erlang.Options) *erlang.VM {
 	t.Helper()
 	vm, err := erlang.StartVM(t.Context(), otp, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The test's context, and the VM with it, ends before the cleanup.
+	// The test's context, and with it the VM, ends before the cleanup.
 	t.Cleanup(func() { _ = vm.Stop() })
 	Call(t, vm, "span_load", "run", "[#{procs => 1, spans => 1, name => <<\"first\">>}]")
+	Eval(t, vm, `case persistent_term:get(beamscope_ring_3, none) of none -> ok; Ring -> [atomics:put(element(2, Ring), 66 + 16 * R, 0) || R <- lists:seq(0, element(4, Ring) - 1)] end`)
 	return vm
 }

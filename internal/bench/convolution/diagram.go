@@ -14,7 +14,7 @@ import (
 	"github.com/beamscope/beamscope/dq"
 )
 
-// The measures of a diagram.
+// The dimensions of a diagram.
 const (
 	probes   = 100
 	outcomes = 50
@@ -23,7 +23,7 @@ const (
 	windows  = 5  // windows a round
 )
 
-// A system is a diagram of a hundred probes, with all that one window needs.
+// A system is a diagram of a hundred outcomes, with all data for one window.
 type system struct {
 	name    string
 	program *diagram.Program
@@ -38,10 +38,10 @@ type system struct {
 	band    dq.Band
 
 	ms          []float64
-	allocations uint64 // in all windows
+	allocations uint64 // summed over all windows
 }
 
-// newDiagrams are the diagrams to measure.
+// newDiagrams returns the diagrams to measure.
 func newDiagrams() ([]*system, error) {
 	half, err := newSystem("half sequences, a quarter f:, a quarter a:", func(i int, x, y string) string {
 		switch i % 4 {
@@ -64,7 +64,7 @@ func newDiagrams() ([]*system, error) {
 func newSystem(name string, definition func(i int, x, y string) string) (*system, error) {
 	var source strings.Builder
 	for i := range probes {
-		x, y := i%outcomes, (i+1+i/outcomes)%outcomes // no two sequences alike
+		x, y := i%outcomes, (i+1+i/outcomes)%outcomes // all sequences differ
 		source.WriteString(definition(i, fmt.Sprintf("o%d", x), fmt.Sprintf("o%d", y)))
 	}
 	file, err := diagram.Parse(source.String())
@@ -79,7 +79,7 @@ func newSystem(name string, definition func(i int, x, y string) string) (*system
 	return s, s.prepare()
 }
 
-// prepare makes what is kept from window to window, and fills the windows.
+// prepare creates the state that is kept between windows, and fills the windows.
 func (s *system) prepare() error {
 	g, err := dq.NewGrid(time.Millisecond, bins)
 	if err != nil {
@@ -108,15 +108,15 @@ func (s *system) prepare() error {
 	return nil
 }
 
-// count is what the source of instances does.
+// count does the work of the source of instances.
 func (s *system) count() {
 	for _, counts := range s.counts {
 		fill(s.random, counts)
 	}
 }
 
-// window is what is measured: ΔQs of new counts, the calculated ΔQ of each probe,
-// and confidence bounds over the last ones.
+// window does the measured work: it computes the ΔQs of new counts, the calculated ΔQ of each
+// outcome, and confidence bounds over the last windows.
 func (s *system) window() error {
 	for i, o := range s.seen {
 		if err := errors.Join(o.Set(s.counts[i], 3, 1), o.WriteDeltaQ(s.values[i])); err != nil {

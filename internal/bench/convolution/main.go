@@ -5,8 +5,8 @@
 //   - a window of a diagram of a hundred probes of 1000 bins, from new counts to
 //     confidence bounds.
 //
-// The rounds of all of them alternate, so that what the machine does besides falls
-// on all alike. It prints medians, and ratios of medians.
+// The rounds of all methods alternate, so that other load on the machine affects all methods alike.
+// The command prints medians, and ratios of medians.
 package main
 
 import (
@@ -34,8 +34,8 @@ func main() {
 // sizes are the numbers of bins of each operand.
 func sizes() []int { return []int{50, 200, 1000, 4000, 32768, 65536} }
 
-// A method convolves two densities of n bins count times and returns the
-// nanoseconds of one.
+// A method convolves two densities of n bins count times and returns the nanoseconds for one
+// convolution.
 type method struct {
 	name    string
 	measure func(n, count int) (ns float64, err error)
@@ -57,7 +57,7 @@ func run(out io.Writer, rounds int, fftw string) error {
 	}
 	results := map[cell][]float64{}
 	counts := map[cell]int{}
-	for round := range rounds + 1 { // the first only finds how many take long enough
+	for round := range rounds + 1 { // the first round only determines the batch size
 		for _, n := range sizes() {
 			for _, m := range methods {
 				c := cell{m.name, n}
@@ -83,7 +83,7 @@ func run(out io.Writer, rounds int, fftw string) error {
 	return nil
 }
 
-// batch is about how long a method is measured in a round.
+// batch is the approximate time for which a method is measured in a round.
 const batch = 4 * time.Millisecond
 
 // A cell is a place in the table.

@@ -42,7 +42,7 @@ func ours() []method {
 	return []method{measure("beamscope, anew", true), measure("reused", false)}
 }
 
-// A sequence is two operands, and what to put in their place.
+// A sequence is two operands, and their replacements.
 type sequence struct {
 	calculator dq.Calculator
 	dst, x, y  *dq.DeltaQ
@@ -65,7 +65,7 @@ func newSequence(n int) (*sequence, error) {
 	return s, s.calculator.Sequential(s.dst, s.x, s.y)
 }
 
-// change has the operands be others; nothing is copied.
+// change replaces the operands without copying.
 func (s *sequence) change(i int) { *s.x, *s.y = s.content[i%2][0], s.content[i%2][1] }
 
 func (s *sequence) measure(count int, anew bool) (float64, error) {
@@ -84,7 +84,7 @@ func (s *sequence) measure(count int, anew bool) (float64, error) {
 	return float64(time.Since(start)) / float64(count), nil
 }
 
-// observed is a ΔQ of n bins of instances.
+// observed returns the ΔQ of instances in n bins.
 func observed(r *rand.Rand, n int) (*dq.DeltaQ, error) {
 	g, err := dq.NewGrid(time.Millisecond, n)
 	if err != nil {
@@ -99,14 +99,14 @@ func observed(r *rand.Rand, n int) (*dq.DeltaQ, error) {
 	return o.DeltaQ()
 }
 
-// fill makes counts that reach from the first to the last bin.
+// fill makes counts from the first to the last bin.
 func fill(r *rand.Rand, counts []uint64) {
 	for i := range counts {
 		counts[i] = 1 + r.Uint64N(1000)
 	}
 }
 
-// gonum are methods by gonum's real transforms.
+// gonum are methods that use gonum's real transforms.
 func gonum() []method {
 	kept := map[int]*gonumConvolver{}
 	return []method{

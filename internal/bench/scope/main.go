@@ -1,7 +1,7 @@
-// Command scope measures what the oscilloscope itself takes of a core: 100 probes of
-// 1000 bins, 40 of which are calculated from the others as well, in windows of 100
-// ms, all of which have instances in every window. It prints the median share of a
-// core, what is allocated for a window, and whether memory grows.
+// Command scope measures the oscilloscope's own share of a core. It observes 100 outcomes of 1000
+// bins in windows of 100 ms. Every window has instances of each outcome, and 40 outcomes are also
+// calculated from the others. The command prints the median share of a core, the allocations for a
+// window, and whether memory grows.
 package main
 
 import (
@@ -41,7 +41,7 @@ func run(ctx context.Context, duration time.Duration, w io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	beam, err := erlang.StartVM(ctx, otp, erlang.Options{})
+	beam, err := erlang.StartVM(ctx, otp, erlang.Options{Carrier: erlang.Probes})
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func run(ctx context.Context, duration time.Duration, w io.Writer) (err error) {
 	return m.report(w)
 }
 
-// outcomes are observed; of each pair, two probes are calculated.
+// outcomes are observed; for each pair, two outcomes are calculated.
 const outcomes, pairs = 60, 20
 
 func scopeFile() string {
@@ -90,9 +90,9 @@ func scopeFile() string {
 	return b.String()
 }
 
-// load has ten processes each start a span of every name, wait for some
-// milliseconds, and end them, for ever: about a thousand spans a second of each
-// name's tenth, with delays all over the bins.
+// load runs ten processes forever. Each starts a span of every name, waits for some milliseconds
+// and ends the spans: about a thousand spans a second for a tenth of the names, with delays in all
+// bins.
 const load = `[fun() ->
 	Names = [iolist_to_binary(io_lib:format("~s_~b", [Kind, I])) ||
 		{Kind, N} <- [{"leaf", 60}, {"seq", 20}, {"par", 20}], I <- lists:seq(0, N - 1)],
@@ -116,10 +116,10 @@ type meter struct {
 	warm, end memory
 }
 
-// memory is what the process has and has had.
+// memory contains memory figures of the process.
 type memory struct {
-	live    uint64 // bytes that are in use after a collection
-	mallocs uint64 // objects that were ever allocated
+	live    uint64 // bytes in use after a garbage collection
+	mallocs uint64 // objects allocated so far
 	bytes   uint64
 }
 
@@ -163,7 +163,7 @@ func (m *meter) report(w io.Writer) error {
 		return errors.New("nothing was measured: give it more time")
 	}
 	m.end = measured()
-	m.shares = m.shares[1:] // the first has the collection of garbage in it
+	m.shares = m.shares[1:] // the first one includes a garbage collection
 	slices.Sort(m.shares)
 	n := len(m.shares)
 	windows := float64(n)

@@ -2,15 +2,15 @@
 
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-/* Counts hits of places in a program, inside and outside of the stretches of time
- * that two of the places mark. */
+/* Counts hits of places in a program, separately inside and outside of the periods
+ * that two of the places delimit. */
 
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* The cookie of a place: the number of its counter, and whether it marks. */
+/* The cookie of a place: the number of its counter, and its mark. */
 #define NUMBER 0xffffffffULL
 #define BEGINS (1ULL << 32)
 #define ENDS (1ULL << 33)
@@ -27,7 +27,7 @@ struct {
 	__type(value, struct counter);
 } counters SEC(".maps");
 
-/* Whether a stretch is under way. Both marks belong to it. */
+/* Whether a period is open. Hits of both marks count as inside. */
 __u32 inside;
 
 SEC("uprobe.multi")
@@ -39,7 +39,7 @@ int hit(void *ctx)
 
 	if (cookie & BEGINS)
 		*(volatile __u32 *)&inside = 1;
-	/* Atomic, as a hit can interrupt the program at another one on the same
+	/* Atomic, as a hit can interrupt the program during another hit on the same
 	 * processor. */
 	if (c)
 		__sync_fetch_and_add(*(volatile __u32 *)&inside ? &c->inside : &c->outside, 1);

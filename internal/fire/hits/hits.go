@@ -1,9 +1,8 @@
-// Package hits counts, in the kernel, how often places in a file are hit by whoever
-// runs it: probes, and functions that stand in for them. It reads no arguments.
+// Package hits counts, in the kernel, how often processes that run a file hit places in it: probes,
+// and functions that stand in for them. It reads no arguments.
 //
-// Two of the places may mark stretches of time: what is hit within them is counted
-// apart, so that a program that is observed can tell what it did on purpose from
-// what goes on beside.
+// Two of the places may mark periods of time. Hits within these periods are counted separately, so
+// an observed program can distinguish what it did on purpose from its other activities.
 package hits
 
 import (
@@ -16,38 +15,37 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// A Place is something that can be hit.
+// A Place is a set of sites whose hits are counted.
 type Place struct {
-	// Sites are of a probe. Only Offset and Semaphore matter.
+	// Sites are the sites of a probe. Only Offset and Semaphore are used.
 	Sites []usdt.Site
 
-	// Return says that the sites are functions, and that it is their returns that
-	// are counted.
+	// Return means that the sites are functions whose returns are counted.
 	Return bool
 
 	Mark Mark
 }
 
-// A Mark says what a hit of a place tells of time.
+// A Mark determines whether a hit of a place begins or ends a period.
 type Mark uint8
 
-// The marks. Hits of marks belong to the stretch that they begin or end.
+// The marks. A hit of a mark counts as inside the period that it begins or ends.
 const (
 	None Mark = iota
 	Begins
 	Ends
 )
 
-// How marks are in cookies, beside the number of the place (hits.bpf.c).
+// The bits of marks in cookies, beside the number of the place (hits.bpf.c).
 const (
 	cookieBegins = 1 << 32
 	cookieEnds   = 1 << 33
 )
 
-// A Count is how often a place was hit since it was attached to.
+// A Count is the number of hits of a place since the counter was attached.
 type Count struct {
-	Inside  uint64 // the stretches that marks delimit
-	Outside uint64 // of them
+	Inside  uint64 // within the periods that marks delimit
+	Outside uint64 // outside of them
 }
 
 // All returns the hits altogether.
@@ -65,8 +63,8 @@ type Counter struct {
 	places int
 }
 
-// New attaches to the places in the file of this path. Whoever runs that file is
-// counted, those too that start later. The caller closes the counter.
+// New attaches to the places in the file with this path. It counts all processes that run the file,
+// also those that start later. The caller closes the counter.
 func New(path string, places []Place) (*Counter, error) {
 	c := &Counter{places: len(places)}
 	if err := c.load(); err != nil {

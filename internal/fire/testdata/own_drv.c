@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A driver as none of Erlang/OTP is: it can be called by erlang:port_call, and answers
- * with what it gets. */
+/* A driver that supports erlang:port_call, unlike those of Erlang/OTP. It returns its
+ * argument. */
 
 #include <string.h>
 

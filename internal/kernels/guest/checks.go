@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,16 +26,17 @@ import (
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
-// An examination observes one VM again and again.
+// An examination makes several observations of one VM.
 type examination struct {
-	vm *erlang.VM
-	as *syscall.SysProcAttr // how beamscope is started, nil for as root
+	vm    *erlang.VM
+	stock bool                 // the VM has no probes
+	as    *syscall.SysProcAttr // how to start beamscope; nil means as root
 }
 
 // beamscope is the program that observes.
 const beamscope = "/bin/beamscope"
 
-// doctor has beamscope examine the machine.
+// doctor runs `beamscope doctor`.
 func (e examination) doctor(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, beamscope, "doctor", "--pid", strconv.Itoa(e.vm.PID())).CombinedOutput()
 	fmt.Printf("%s", out)
@@ -49,9 +51,9 @@ func lastLine(out []byte) string {
 	return lines[len(lines)-1]
 }
 
-// spans has VMs make spans, and counts them: the VM, and another one with more schedulers
-// than there are processors. That one's threads take the processor from each other all the
-// time, also while the programs at the probes run.
+// spans counts spans of two VMs: of the VM, and of another one with more schedulers than there are
+// processors. The threads of the second VM preempt each other all the time, also while the programs
+// at the probes run.
 func (e examination) spans(ctx context.Context) (string, error) {
 	calm, err := e.countSpans(ctx, 4, 4950)
 	if err != nil {
@@ -62,14 +64,14 @@ func (e examination) spans(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer crowded.Stop()
-	busy, err := examination{vm: crowded}.countSpans(ctx, 16, 19950)
+	busy, err := examination{vm: crowded, stock: e.stock}.countSpans(ctx, 16, 19950)
 	if err != nil {
 		return "", fmt.Errorf("8 schedulers: %w", err)
 	}
 	return fmt.Sprintf("%s; with 8 schedulers %s", calm, busy), nil
 }
 
-// countSpans has so many processes of the VM make spans that succeed, and some fail.
+// countSpans makes processes of the VM run spans. Some of these spans fail.
 func (e examination) countSpans(ctx context.Context, procs, good int) (string, error) {
 	const bad = 50
 	want := counts{n: good + bad, ok: good, failed: bad}
@@ -86,7 +88,8 @@ func (e examination) countSpans(ctx context.Context, procs, good int) (string, e
 	return got.String(), err
 }
 
-// rules has the VM spawn processes, and counts their lives by their function.
+// rules spawns processes in the VM, and counts their lives by function. In a VM without probes it
+// also counts events that other stand-in functions must see.
 func (e examination) rules(ctx context.Context) (string, error) {
 	const short, long, function = 500, 3, "vm_load:live/1"
 	want := counts{n: short + long, ok: short, timeout: long}
@@ -101,10 +104,133 @@ func (e examination) rules(ctx context.Context) (string, error) {
 	if lives.lost = got.lost; lives.String() != want.String() {
 		return "", fmt.Errorf("%v of %s, want %v", lives, function, want)
 	}
-	return lives.String(), nil
+	if !e.stock {
+		return lives.String(), nil
+	}
+	found := []string{lives.String()}
+	for _, c := range standIns() {
+		n, err := e.counted(ctx, c)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", c.outcome, err)
+		}
+		found = append(found, fmt.Sprintf("%d %s", n, c.what))
+	}
+	return strings.Join(found, "; "), nil
 }
 
-// osWaits has more processes work than there are processors.
+// A countable is a known amount of work, which must equal the instances of an outcome of the VM.
+type countable struct {
+	what     string
+	outcome  string // as a scope file describes it
+	function string // of vm_load
+	args     string
+	want     func(result string) int
+	group    string // the group whose instances count; "" means the group of the first process in the result
+	least    bool   // there may be more instances, and those of all groups count
+}
+
+// standIns returns work for outcomes of the VM that are observed at stand-in functions.
+func standIns() []countable {
+	const sent, calls, reads = 50, 30, 40
+	always := func(n int) func(string) int { return func(string) int { return n } }
+	backlog := fmt.Sprintf("[#{messages=>%d,wait_ms=>100,order=>reverse,label=>0}]", sent)
+	return []countable{
+		{what: "collections, as erlang:trace says", outcome: "{vm: gc, dmax: 5s, bins: 100, group: pid}", function: "collections", args: "[300]",
+			want: func(result string) int { return len(collectionIn.FindAllString(result, -1)) }},
+		// One more message says what to do.
+		{what: "messages in reverse order", outcome: "{vm: message, dmax: 5s, bins: 100, group: receiver}", function: "backlog", args: backlog, want: always(sent + 1)},
+		{what: "waits in a mailbox", outcome: "{vm: mailbox, dmax: 5s, bins: 100, group: receiver}", function: "backlog", args: backlog, want: always(sent + 1)},
+		{what: "calls", outcome: "{vm: call, dmax: 5s, bins: 100, group: pid}", function: "calls",
+			args: "[[" + strings.TrimSuffix(strings.Repeat("{0,infinity},", calls), ",") + "]]", want: always(calls)},
+		{what: "operations on files", outcome: "{vm: file-io, dmax: 5s, bins: 100, group: mfa}", function: "reads", args: fmt.Sprintf("[\"/tmp\",%d]", reads),
+			want: always(reads), group: "prim_file:read_info_nif/2"},
+		{what: "writes to a port that waited, or more", outcome: "{vm: port-busy, dmax: 5s, bins: 100}", function: "congested_port", args: "[100]", want: always(1), least: true},
+	}
+}
+
+// counted runs the work in the VM, and counts the instances.
+func (e examination) counted(ctx context.Context, c countable) (int, error) {
+	group, want := c.group, 0
+	got, err := e.observe(ctx, c.outcome, func() error {
+		result, err := e.vm.Call(ctx, "vm_load", c.function, c.args)
+		if want = c.want(result); group == "" {
+			group = pidIn.FindString(result)
+		}
+		return err
+	}, func(got counts) bool { return c.least && got.n >= want || got.groups[group].n >= want })
+	if err != nil {
+		return 0, err
+	}
+	if c.least && got.ok == got.n && got.lost == 0 {
+		return want, nil
+	}
+	if own := got.groups[group]; own.n != want || own.ok != want || got.lost != 0 || want == 0 {
+		return 0, fmt.Errorf("%v of %s, %d lost, want %d", own, group, got.lost, want)
+	}
+	return want, nil
+}
+
+// pidIn matches a pid, and collectionIn each collection, in the result of a function of vm_load.
+var (
+	pidIn        = regexp.MustCompile(`<\d+\.\d+\.\d+>`)
+	collectionIn = regexp.MustCompile(`\{[12],-?\d+,-?\d+,-?\d+\}`)
+)
+
+// A sampledRow contains the used fields of a row of `top --sampled --json`.
+type sampledRow struct {
+	Type, Key, Name string
+	Sampled         struct{ N int }
+	Functions       []part
+}
+
+// A part contains the samples of a row in one function, or in C.
+type part struct {
+	Key string
+	N   int
+}
+
+// samples runs busy processes one after the other, and looks for them and their functions in
+// samples.
+func (e examination) samples(ctx context.Context) (string, error) {
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	worked := make(chan error, 1)
+	go func() {
+		var err error
+		for err == nil && working.Err() == nil {
+			_, err = e.vm.Call(ctx, "vm_load", "busy", "[#{procs=>1,for_ms=>2000,cells=>20}]")
+		}
+		worked <- err
+	}()
+	cmd := exec.CommandContext(ctx, beamscope, "top", "--sampled", "--json", "--hz", "499", "--for", "5s", "--pid", strconv.Itoa(e.vm.PID()))
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	stop()
+	fmt.Print(stderr.String())
+	if err := errors.Join(err, <-worked); err != nil {
+		return "", fmt.Errorf("%w: %s", err, strings.TrimSpace(stderr.String()))
+	}
+	var most sampledRow
+	for text := range strings.Lines(string(out)) {
+		var r sampledRow
+		if err := json.Unmarshal([]byte(text), &r); err != nil {
+			return "", fmt.Errorf("%q: %w", text, err)
+		}
+		// Schedulers may spin while they run no process.
+		if r.Type == "row" && pidIn.MatchString(r.Key) && r.Sampled.N > most.Sampled.N {
+			most = r
+		}
+	}
+	// The process compares lists, which the VM does in C.
+	named := slices.IndexFunc(most.Functions, func(f part) bool { return strings.HasPrefix(f.Key, "vm_load:work") })
+	if most.Name == "" || named < 0 {
+		return "", fmt.Errorf("the process with most samples is %+v: %s", most, out)
+	}
+	return fmt.Sprintf("%d of %s in a window, %d of them in %s", most.Sampled.N, most.Name, most.Functions[named].N, most.Functions[named].Key), nil
+}
+
+// osWaits runs more busy processes than there are processors.
 func (e examination) osWaits(ctx context.Context) (string, error) {
 	got, err := e.observe(ctx, "{vm: os-wait, dmax: 1s, bins: 100}", func() error {
 		_, err := e.vm.Call(ctx, "span_load", "run", "[#{procs => 8, spans => 4000}]")
@@ -113,7 +239,7 @@ func (e examination) osWaits(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d waits", got.n), err
 }
 
-// counts are of the instances of one outcome.
+// counts are the counts of one outcome's instances.
 type counts struct {
 	n, ok, failed, timeout, lost int
 	groups                       map[string]counts
@@ -123,7 +249,7 @@ func (c counts) String() string {
 	return fmt.Sprintf("%d instances: %d ok, %d failed, %d timed out, %d lost", c.n, c.ok, c.failed, c.timeout, c.lost)
 }
 
-// A line is what is read of one that `run --json` prints.
+// A line contains the used fields of a line of `run --json`.
 type line struct {
 	Observed   struct{ N, OK, Failed, Timeout int }
 	Unobserved bool
@@ -147,7 +273,7 @@ func (c *counts) add(l line) {
 	}
 }
 
-// observe observes an outcome while the VM does something, until enough was seen.
+// observe observes an outcome while the VM does something, until enough instances were seen.
 func (e examination) observe(ctx context.Context, outcome string, do func() error, enough func(counts) bool) (counts, error) {
 	run, err := e.start(ctx, outcome, "run", "--json")
 	if err != nil {
@@ -174,7 +300,7 @@ func (e examination) observe(ctx context.Context, outcome string, do func() erro
 			if began {
 				sum.add(l)
 			} else if !l.Unobserved {
-				// The windows before are not observed as a whole.
+				// Earlier windows are not completely observed.
 				began = true
 				go func() { did <- do() }()
 			}
@@ -188,8 +314,8 @@ func (e examination) observe(ctx context.Context, outcome string, do func() erro
 // A run is a running beamscope.
 type run struct {
 	cmd   *exec.Cmd
-	lines chan string // of its standard output
-	log   chan string // all that it told on standard error, once that is over
+	lines chan string // lines of its standard output
+	log   chan string // its whole standard error, once it has ended
 }
 
 // start starts beamscope with a scope file of one outcome, and returns when it observes
@@ -239,7 +365,7 @@ func (r *run) read(stdout io.Reader) {
 	}
 }
 
-// follow reads the log. It closes observing when the VM is observed.
+// follow reads the log, and closes observing when the VM is observed.
 func (r *run) follow(stderr io.Reader, observing chan struct{}) {
 	var log strings.Builder
 	begin := sync.OnceFunc(func() { close(observing) })
@@ -253,14 +379,14 @@ func (r *run) follow(stderr io.Reader, observing chan struct{}) {
 	r.log <- log.String()
 }
 
-// lines reads lines, which may be long: an object of JSON is one.
+// lines reads lines, which may be long: each is a JSON object.
 func lines(r io.Reader) *bufio.Scanner {
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, 1<<24)
 	return s
 }
 
-// interrupt ends it, and adds the lines that it printed meanwhile.
+// interrupt ends beamscope, and adds the lines that it printed meanwhile.
 func (r *run) interrupt(sum *counts) error {
 	if err := r.cmd.Process.Signal(os.Interrupt); err != nil {
 		return err
@@ -275,7 +401,7 @@ func (r *run) interrupt(sum *counts) error {
 	return r.cmd.Wait()
 }
 
-// failure returns why it ended by itself.
+// failure returns the reason why beamscope ended by itself.
 func (r *run) failure() error {
 	log := <-r.log
 	return errors.Join(r.cmd.Wait(), errors.New(strings.TrimSpace(log)))
@@ -283,11 +409,11 @@ func (r *run) failure() error {
 
 func (r *run) kill() { _ = r.cmd.Process.Kill() }
 
-// someWindows is how long it takes until a window that is over has been read, and more.
+// someWindows is more than enough time for beamscope to read a window that has ended.
 const someWindows = 6 * time.Second
 
-// explanations has the VM make spans that are slow for known causes, and compares what
-// they are put down to with what the program has measured.
+// explanations runs spans that are slow for known causes in the VM, and compares their explanations
+// with the measurements of the program.
 func (e examination) explanations(ctx context.Context) (string, error) {
 	run, err := e.start(ctx, "{span: slow, dmax: 10s, bins: 100}", "trace", "--json", "-n", "100", "--for", patience.String())
 	if err != nil {
@@ -306,7 +432,8 @@ func (e examination) explanations(ctx context.Context) (string, error) {
 			causes = append(causes, cause{id, c.scenario, c.kind, c.own, took})
 		}
 	}
-	// It keeps what the windows that it has read hold, and says nothing when it reads one.
+	// trace keeps the instances of the windows that it has read, and prints nothing when it reads
+	// one.
 	select {
 	case <-time.After(someWindows):
 	case <-ctx.Done():
@@ -337,18 +464,18 @@ func (e examination) explanations(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d spans put down to their causes", len(causes)), nil
 }
 
-// A cause is what one span was slow for, by the program.
+// A cause is the cause of one slow span, as the program measured it.
 type cause struct {
 	id             uint64
 	scenario, kind string
-	own            bool // in the process of the span
+	own            bool // time in the process of the span
 	ns             int64
 }
 
 // eachSpan finds the spans in the result of causes:run/2, each with its id and cause.
 var eachSpan = regexp.MustCompile(`\{(\d+),\d+,(\d+)\}`)
 
-// explained is what is read of a span that `trace --json` prints.
+// explained contains the used fields of a span of `trace --json`.
 type explained struct {
 	ID       uint64
 	Duration int64 `json:"duration_ns"`
@@ -359,7 +486,7 @@ type explained struct {
 	}
 }
 
-// check says what is wrong with an explanation.
+// check returns what is wrong with an explanation.
 func (s explained) check(c cause) error {
 	var sum, share, machine int64
 	for _, p := range s.Shares {
@@ -367,7 +494,7 @@ func (s explained) check(c cause) error {
 		switch {
 		case p.Kind == c.kind && p.Own == c.own:
 			share += p.Duration
-		case p.Kind == "os": // the program's clock goes on then
+		case p.Kind == "os": // the program's clock goes on meanwhile
 			machine += p.Duration
 		}
 	}
@@ -382,7 +509,7 @@ func (s explained) check(c cause) error {
 	return nil
 }
 
-// A topLine is what is read of a line that `top --json` prints.
+// A topLine contains the used fields of a line of `top --json`.
 type topLine struct {
 	Type       string
 	Key        string
@@ -395,8 +522,8 @@ type topLine struct {
 	Memory struct{ Function string }
 }
 
-// top has processes run, and compares the processor time that `top` says with how long
-// their slices took. What it reads of the VM's memory it reads of every process.
+// top runs processes, and compares the processor time in `top` with the duration of their slices.
+// It must read every process from the VM's memory.
 func (e examination) top(ctx context.Context) (string, error) {
 	const busy = 4
 	run, err := e.launch(ctx, "top", "--json", "--rate", "1e9", "--for", patience.String())
@@ -457,15 +584,15 @@ func (e examination) top(ctx context.Context) (string, error) {
 	return fmt.Sprintf("processor time of %d slices, and where %d processes are", r.N, len(functions)), nil
 }
 
-// observers are the capabilities of docs/privileges.md that `run` keeps to observe VMs of
-// any user. What it keeps besides is for writing files.
+// observers are the capabilities of docs/privileges.md that `run` keeps to observe VMs of any user.
+// It keeps other capabilities for writing files.
 func observers() []uintptr {
 	return []uintptr{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_PTRACE,
 		unix.CAP_DAC_READ_SEARCH, unix.CAP_CHECKPOINT_RESTORE, unix.CAP_SYS_ADMIN}
 }
 
-// capabilities has a user who is not root observe root's VM: with all capabilities that
-// `run` keeps, and with the three without which there is nothing to observe.
+// capabilities observes root's VM as a user who is not root: with all capabilities that `run`
+// keeps, and with the three that are indispensable.
 func (e examination) capabilities(ctx context.Context) (string, error) {
 	for _, caps := range [][]uintptr{observers(), observers()[:3]} {
 		e.as = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}, AmbientCaps: caps}
@@ -491,7 +618,7 @@ func (e examination) killed(ctx context.Context) (string, error) {
 		return "", err
 	}
 	_ = run.cmd.Wait()
-	// The kernel takes the probes off when the last of the process is gone.
+	// The kernel removes the probes when the last thread of the process has ended.
 	for {
 		after, err := e.semaphore(ctx)
 		if err != nil {
@@ -519,7 +646,7 @@ func (e examination) killed(ctx context.Context) (string, error) {
 // nobody is a user without privileges.
 const nobody = 65534
 
-// refusals has beamscope refuse what it cannot do.
+// refusals checks that beamscope refuses impossible commands.
 func (e examination) refusals(ctx context.Context) (string, error) {
 	user := syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	tracer := user
@@ -558,7 +685,7 @@ func refused(cmd *exec.Cmd, reason string) error {
 	return nil
 }
 
-// semaphore returns that of the probe of the spans that span_load makes.
+// semaphore returns the semaphore of the probe for the spans of span_load.
 func (e examination) semaphore(ctx context.Context) (uint16, error) {
 	found, _, err := vm.Find(ctx, vm.Target{PID: e.vm.PID()})
 	if err != nil {

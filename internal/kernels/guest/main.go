@@ -1,7 +1,7 @@
 //go:build linux
 
-// Command guest is the first process of a guest of package kernels: it observes an Erlang
-// VM with beamscope, tells on the console what came of it, and switches the machine off.
+// Command guest is the first process of a guest of package kernels. It observes an Erlang VM with
+// beamscope, writes the results to the console, and switches the machine off.
 package main
 
 import (
@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 	"github.com/beamscope/beamscope/internal/kernels"
 )
 
-// patience is how long all takes at most; the guest is slow.
+// patience limits the total time; the guest is slow.
 const patience = 8 * time.Minute
 
 func main() {
@@ -41,7 +42,7 @@ func main() {
 	select {}
 }
 
-// prepare mounts what a running Linux has.
+// prepare mounts the file systems of a running Linux.
 func prepare() error {
 	var errs []error
 	for _, m := range []struct{ kind, at string }{
@@ -52,7 +53,22 @@ func prepare() error {
 			errs = append(errs, fmt.Errorf("mount %s: %w", m.at, err))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, loopback())...)
+}
+
+// loopback brings up the loopback interface.
+func loopback() error {
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(socket)
+	lo, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	lo.SetUint16(unix.IFF_UP)
+	return unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, lo)
 }
 
 func release() string {
@@ -67,13 +83,20 @@ func release() string {
 func examine(result *kernels.Result) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	config, err := readConfig()
+	if err != nil {
+		fmt.Println("guest:", err)
+		return
+	}
+	result.Stock = config.Stock
 	beam, err := startVM(ctx)
 	if err != nil {
 		fmt.Println("guest:", err)
 		return
 	}
 	defer beam.Stop()
-	e := examination{vm: beam}
+	e := examination{vm: beam, stock: config.Stock != 0}
+	subjects := kernels.Kernel{Arch: runtime.GOARCH, Stock: config.Stock}.Subjects()
 	for _, check := range []struct {
 		subject string
 		make    func(context.Context) (found string, err error)
@@ -83,11 +106,15 @@ func examine(result *kernels.Result) {
 		{kernels.Rules, e.rules},
 		{kernels.OSWaits, e.osWaits},
 		{kernels.Top, e.top},
+		{kernels.Samples, e.samples},
 		{kernels.Explanations, e.explanations},
 		{kernels.Capabilities, e.capabilities},
 		{kernels.Killed, e.killed},
 		{kernels.Refusals, e.refusals},
 	} {
+		if !slices.Contains(subjects, check.subject) {
+			continue
+		}
 		found, err := check.make(ctx)
 		c := kernels.Check{Subject: check.subject, Works: err == nil, Found: found}
 		if err != nil {
@@ -98,15 +125,20 @@ func examine(result *kernels.Result) {
 	}
 }
 
-// startVM starts a VM with arguments of erl. There is no shell, which erl would need: its
-// environment is made here.
-func startVM(ctx context.Context, args ...string) (*erlang.VM, error) {
+// readConfig reads the description of the guest's file system.
+func readConfig() (c kernels.Config, err error) {
 	text, err := os.ReadFile(kernels.ConfigFile)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = json.Unmarshal(text, &c)
 	}
-	var c kernels.Config
-	if err := json.Unmarshal(text, &c); err != nil {
+	return c, err
+}
+
+// startVM starts a VM with arguments of erl. There is no shell, which erl would need, so startVM
+// sets erl's environment itself.
+func startVM(ctx context.Context, args ...string) (*erlang.VM, error) {
+	c, err := readConfig()
+	if err != nil {
 		return nil, err
 	}
 	for name, value := range map[string]string{
@@ -118,5 +150,9 @@ func startVM(ctx context.Context, args ...string) (*erlang.VM, error) {
 		}
 	}
 	otp := erlang.OTP{Dir: c.Root, Erl: c.Bin + "/erlexec", Version: c.Version, Root: c.Root, Bin: c.Bin}
-	return erlang.StartVM(ctx, otp, erlang.Options{Args: append([]string{"-boot", c.Root + "/bin/start_clean"}, args...)})
+	carrier := erlang.Probes
+	if c.Stock != 0 {
+		carrier = erlang.Ring
+	}
+	return erlang.StartVM(ctx, otp, erlang.Options{Carrier: carrier, Args: append([]string{"-boot", c.Root + "/bin/start_clean"}, args...)})
 }

@@ -18,3 +18,5 @@ gcc -g -gdwarf-5 $flags -o variables5.so
 gcc -g -gdwarf-4 -gz=zlib $flags -o variables4.so
 gcc -g -DGONE $flags -o variables-gone.so
 gcc $flags -Wl,-s -o variables-stripped.so
+gcc -g -DSPILLED -DSTAP_SDT_ARG_CONSTRAINT=m $flags -o variables-spilled.so
+gcc -g -DSPILLED -DSTAP_SDT_ARG_CONSTRAINT=m -fno-omit-frame-pointer $flags -o variables-framed.so

@@ -7,10 +7,19 @@ struct message { struct message *next; long term; };
 extern long size_of(long term);
 extern void use(struct message *m, long n);
 
-static inline __attribute__((always_inline)) void queued(struct message *msg, long n)
+// With SPILLED the variable is in memory when a probe fires.
+#ifdef SPILLED
+extern void keep(struct message **m);
+#else
+#define keep(m)
+#endif
+
+static inline __attribute__((always_inline)) void queued(struct message *m, long n)
 {
+	struct message *msg = m;
 	long size = size_of(msg->term);
 
+	keep(&msg);
 	STAP_PROBE1(erlang, message__queued, msg);
 	use(msg, size + n);
 }
@@ -29,6 +38,7 @@ __attribute__((noinline)) long taken(struct message **save, long n)
 	struct message *msgp = *save;
 	long size = size_of(msgp->term);
 
+	keep(&msgp);
 	STAP_PROBE1(erlang, message__receive, msgp);
 	*save = msgp->next;
 	use(msgp, size + n);

@@ -1,4 +1,4 @@
-// Package tuitest shows tests what is on a screen.
+// Package tuitest gives tests the contents of a screen.
 package tuitest
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A Colored is a screen that says how many colours it has.
+// A Colored is a screen with a given number of colours.
 type Colored struct {
 	tcell.SimulationScreen
 	Count int
@@ -21,13 +21,13 @@ type Colored struct {
 // Colors implements [tcell.Screen].
 func (c Colored) Colors() int { return c.Count }
 
-// Text returns what is written on a screen.
+// Text returns the text on a screen.
 func Text(screen tcell.Screen) string {
 	return eachCell(screen, func(text string, _ tcell.Style) string { return text })
 }
 
-// Styles returns a letter for the style of each cell, and what the letters mean: a
-// dot is the terminal's own, and so is the colour -1.
+// Styles returns a letter for the style of each cell, followed by the meanings of the letters. A
+// dot means the terminal's own style, and the colour -1 the terminal's own colour.
 func Styles(screen tcell.Screen) string {
 	letters := map[tcell.Style]string{tcell.StyleDefault: "."}
 	var legend strings.Builder
@@ -56,7 +56,7 @@ func eachCell(screen tcell.Screen, f func(string, tcell.Style) string) string {
 	return b.String()
 }
 
-// Golden compares what was drawn with what is in a file, or writes it there.
+// Golden compares what was drawn with a file, or writes it to the file if update is set.
 func Golden(t *testing.T, update bool, path, got string) {
 	t.Helper()
 	if update {
@@ -73,6 +73,6 @@ func Golden(t *testing.T, update bool, path, got string) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("look at it, and run go test -update if it is as good, -want +got:\n%s", diff)
+		t.Errorf("if the new output is right, run go test -update, -want +got:\n%s", diff)
 	}
 }

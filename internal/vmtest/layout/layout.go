@@ -1,5 +1,5 @@
-// Package layout tells tests where a VM's processes have what outcomes with Explain read.
-// It is apart from vmtest, which the tests of what it uses use.
+// Package layout gives tests the places of the data in a VM's processes that outcomes with Explain
+// read. It is separate from vmtest, because the tests of its own dependencies use vmtest.
 package layout
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
-// Of returns what is known of the processes of a VM.
+// Of returns the layout of a VM's processes.
 func Of(t testing.TB, v *erlang.VM) bpf.ProcessLayout {
 	t.Helper()
 	vms, _, err := vm.Find(t.Context(), vm.Target{PID: v.PID()})

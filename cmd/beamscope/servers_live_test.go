@@ -1,0 +1,235 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/vmtest"
+)
+
+// A debianServer is a server of Debian that runs on Debian's own Erlang VM, in a root file system
+// of its own: see scripts/stock-server.sh.
+type debianServer struct {
+	t       *testing.T
+	name    string
+	release int
+
+	busy    string // expression: clients use the server
+	process string // name of processes that work for clients
+	waits   string // regular expression: what spans wait for
+
+	clients []*exec.Cmd // in the background
+}
+
+func debianServers() []debianServer {
+	return []debianServer{
+		{name: "rabbitmq", busy: "length(rabbit_channel:list()) >= 8", process: "rabbit_channel:init/1", waits: `waiting in the mailbox of <[\d.]+> \(slow_consumer\)`},
+		{name: "ejabberd", busy: "ejabberd_sm:connected_users_number() >= 8", process: "xmpp_stream_in:init/1", waits: `(waiting for|mailbox of) <[\d.]+> \(message_filter\)`},
+	}
+}
+
+// command returns a command of the script.
+func (s debianServer) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "../../scripts/stock-server.sh", append([]string{strconv.Itoa(s.release), s.name}, args...)...)
+	cmd.Env = append(cmd.Environ(), "INSTANCE=97")
+	return cmd
+}
+
+// run runs a command of the script, and returns its output.
+func (s debianServer) run(args ...string) string {
+	s.t.Helper()
+	cmd := s.command(s.t.Context(), args...)
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	out, err := cmd.Output()
+	if err != nil {
+		s.t.Fatalf("%s: %v\n%s%s", args[0], err, out, &log)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// background starts a command of the script that runs until the server stops.
+func (s *debianServer) background(args ...string) {
+	s.t.Helper()
+	cmd := s.command(context.Background(), args...)
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.clients = append(s.clients, cmd)
+}
+
+// stop stops the server, and waits until its clients have ended because of that.
+func (s *debianServer) stop() {
+	if out, err := s.command(context.Background(), "stop").CombinedOutput(); err != nil {
+		s.t.Errorf("%v: %s", err, out)
+	}
+	for _, client := range s.clients {
+		kill := time.AfterFunc(time.Minute, func() { _ = client.Process.Kill() })
+		if err := client.Wait(); !kill.Stop() {
+			s.t.Errorf("%v goes on without its server: %v", client, err)
+		}
+	}
+}
+
+// beamscope runs a command of beamscope, and returns its standard output.
+func (s debianServer) beamscope(args ...string) string {
+	s.t.Helper()
+	var log bytes.Buffer
+	cmd := exec.CommandContext(s.t.Context(), "beamscope", args...)
+	cmd.Stderr = &log
+	out, err := cmd.Output()
+	if err != nil {
+		s.t.Fatalf("beamscope %s: %v\n%s%s", args[0], err, out, &log)
+	}
+	return string(out)
+}
+
+// RabbitMQ and ejabberd run as Debian ships them, on Debian's own VM, as users other than root and
+// in a root file system of their own. beamscope names their processes as the VM does, counts as
+// many garbage collections as the VM, and explains spans in their running VMs.
+func TestServersOfDebian(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	for _, release := range vmtest.StockReleases() {
+		for _, server := range debianServers() {
+			server.release = release
+			t.Run(fmt.Sprintf("%s on OTP %d", server.name, release), func(t *testing.T) {
+				t.Parallel()
+				server.t = t
+				server.observe()
+			})
+		}
+	}
+}
+
+func (s *debianServer) observe() {
+	t := s.t
+	if out, err := exec.CommandContext(t.Context(), "../../scripts/stock-server.sh", strconv.Itoa(s.release), "root").CombinedOutput(); err != nil {
+		vmtest.Missing(t, fmt.Errorf("%w: %s", err, out))
+	}
+	s.run("start")
+	t.Cleanup(s.stop)
+	pid := s.run("pid")
+	s.run("library")
+	s.background("load", "120s", "200")
+	await(t, "that the server is busy", func() bool { return s.run("eval", s.busy) == "true" })
+	if found := s.beamscope("doctor", "--pid", pid); !strings.Contains(strings.Join(strings.Fields(found), " "), "Slow spans can be explained") {
+		t.Errorf("Debian has another build of OTP %d now: compare its functions with those in internal/standins/places.go, and add it\n%s", s.release, found)
+	}
+	s.figures(pid)
+	s.background("spans", "60")
+	if explained := s.beamscope("trace", "--pid", pid, "--for", "15s", "-n", "16"); !regexp.MustCompile(s.waits).MatchString(explained) {
+		t.Errorf("no span has %q:\n%s", s.waits, explained)
+	}
+}
+
+// truth prints the number of garbage collections so far many times, and then the name of each process.
+const truth = `[begin timer:sleep(100), {N, _, _} = erlang:statistics(garbage_collection), io:format("gc ~b ~b~n", [os:system_time(), N]) end || _ <- lists:seq(1, 80)],
+	Initial = fun(P) -> case proc_lib:translate_initial_call(P) of {proc_lib, init_p, 5} -> element(2, process_info(P, initial_call)); MFA -> MFA end end,
+	[case process_info(P, registered_name) of
+		{registered_name, Name} -> io:format("process ~p ~tp~n", [P, Name]);
+		[] -> {M, F, A} = Initial(P), io:format("process ~p ~tp:~tp/~b~n", [P, M, F, A])
+	end || P <- processes(), is_process_alive(P)], ok`
+
+// A gcCount is the VM's own number of garbage collections at a time.
+type gcCount struct {
+	at time.Time
+	n  int
+}
+
+// figures compares the figures of top with the VM's own.
+func (s debianServer) figures(pid string) {
+	t := s.t
+	t.Helper()
+	done := make(chan string, 1)
+	go func() {
+		out, err := s.command(t.Context(), "eval", truth).CombinedOutput()
+		if err != nil {
+			out = fmt.Append(out, err)
+		}
+		done <- string(out)
+	}()
+	rows := s.beamscope("top", "--json", "--pid", pid, "--for", "3s")
+	said := <-done
+	names, counts := make(map[string]string), []gcCount(nil)
+	for line := range strings.Lines(said) {
+		switch f := strings.Fields(line); {
+		case len(f) == 3 && f[0] == "process":
+			names[strings.Trim(f[1], `"`)] = f[2]
+		case len(f) == 3 && f[0] == "gc":
+			at, _ := strconv.ParseInt(f[1], 10, 64)
+			n, _ := strconv.Atoi(f[2])
+			counts = append(counts, gcCount{time.Unix(0, at), n})
+		}
+	}
+	if len(names) == 0 || len(counts) == 0 {
+		t.Fatalf("the VM says nothing: %s", said)
+	}
+	working, windows := 0, 0
+	for lines := bufio.NewScanner(strings.NewReader(rows)); lines.Scan(); {
+		var line struct {
+			Type, Key, Name string
+			Time            time.Time
+			Window          struct {
+				From int64 `json:"from_ns"`
+				To   int64 `json:"to_ns"`
+			}
+			GC      struct{ N int }
+			Mailbox struct{ N int }
+			Memory  struct {
+				Heap     int64 `json:"heap_bytes"`
+				Function string
+			}
+		}
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			t.Fatalf("%v: %s", err, lines.Text())
+		}
+		switch line.Type {
+		case "row":
+			if want, ok := names[line.Key]; ok && line.Name != want {
+				t.Errorf("%s is called %q, the VM calls it %q", line.Key, line.Name, want)
+			}
+			if line.Name == s.process && line.Mailbox.N > 0 && line.Memory.Heap > 0 && line.Memory.Function != "" {
+				working++
+			}
+		case "total":
+			from := line.Time.Add(-time.Duration(line.Window.To - line.Window.From))
+			least, most, ok := between(counts, from, line.Time)
+			if !ok {
+				continue
+			}
+			windows++
+			const running = 10 // collections on all schedulers at both ends of the window, and more
+			if line.GC.N < least-running || line.GC.N > most+running {
+				t.Errorf("%d collections, the VM counts %d to %d", line.GC.N, least, most)
+			}
+		}
+	}
+	if working == 0 || windows == 0 {
+		t.Errorf("%d rows of %s, %d windows within what the VM counted: %s", working, s.process, windows, rows)
+	}
+}
+
+// between returns bounds of the number of collections in a time. ok is false if the VM did not
+// count before and after that.
+func between(counts []gcCount, from, to time.Time) (least, most int, ok bool) {
+	at := func(when time.Time) (before, after gcCount, ok bool) {
+		for i := 1; i < len(counts); i++ {
+			if !counts[i-1].at.After(when) && counts[i].at.After(when) {
+				return counts[i-1], counts[i], true
+			}
+		}
+		return gcCount{}, gcCount{}, false
+	}
+	a, b, first := at(from)
+	c, d, last := at(to)
+	return c.n - b.n, d.n - a.n, first && last
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/vmtest"
+)
+
+// On a VM without probes top takes samples automatically, and reports that. On a VM with probes
+// it takes samples on request.
+func TestTopTakesSamples(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	const busy = "register(busy, spawn(fun() -> (fun F() -> lists:seq(1, 1000), F() end)() end))"
+	for name, test := range map[string]struct {
+		otp     erlang.OTP
+		flags   []string
+		instead bool
+	}{
+		"without probes": {vmtest.WithoutProbes(t), nil, true},
+		"with probes":    {vmtest.Private(t), []string{"--sampled", "--hz", "499"}, false},
+		"stock OTP 27":   {vmtest.Stock(t, 27), []string{"--sampled", "--hz", "499"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := vmtest.StartOn(t, test.otp, erlang.Options{})
+			vmtest.Eval(t, v, busy)
+			args := append([]string{"top", "--json", "--for", "2s", "--pid", strconv.Itoa(v.PID())}, test.flags...)
+			var errors strings.Builder
+			cmd := exec.CommandContext(t.Context(), "beamscope", args...)
+			cmd.Stderr = &errors
+			out, err := cmd.Output()
+			if err != nil {
+				t.Fatalf("%v: %s", err, errors.String())
+			}
+			if instead := strings.Contains(errors.String(), "taking samples instead, as with --sampled"); instead != test.instead {
+				t.Errorf("%s", errors.String())
+			}
+			named, totals := 0, 0
+			for lines := bufio.NewScanner(strings.NewReader(string(out))); lines.Scan(); {
+				var line struct {
+					Type    string
+					Name    string
+					Sampled struct {
+						N     int
+						Share float64 `json:"processor_share"`
+					}
+				}
+				if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+					t.Fatalf("%v: %s", err, lines.Text())
+				}
+				switch {
+				case line.Type == "total":
+					totals++
+				case line.Type == "row" && line.Name == "busy" && line.Sampled.N > 0 && line.Sampled.Share > 0:
+					named++
+				}
+			}
+			if totals != 2 || named == 0 {
+				t.Errorf("%d windows, %d rows of the process: %s", totals, named, out)
+			}
+		})
+	}
+}
+
+// On the distribution's VMs top knows the names, memory and functions of processes.
+func TestTopOfStockVM(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	for _, release := range vmtest.StockReleases() {
+		t.Run(strconv.Itoa(release), func(t *testing.T) {
+			v := vmtest.StartOn(t, vmtest.Stock(t, release), erlang.Options{})
+			vmtest.Eval(t, v, `register(ticker, spawn(fun() -> (fun F() -> timer:sleep(10), F() end)() end))`)
+			out, err := exec.CommandContext(t.Context(), "beamscope", "top", "--json", "--for", "2s", "--pid", strconv.Itoa(v.PID())).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			known := 0
+			for lines := bufio.NewScanner(strings.NewReader(string(out))); lines.Scan(); {
+				var line struct {
+					Type, Name string
+					Run        struct{ N int }
+					Memory     struct {
+						Heap     int64 `json:"heap_bytes"`
+						Function string
+					}
+				}
+				if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+					t.Fatalf("%v: %s", err, lines.Text())
+				}
+				if line.Type == "row" && line.Name == "ticker" && line.Run.N > 0 && line.Memory.Heap > 0 && line.Memory.Function == "timer:sleep/1" {
+					known++
+				}
+			}
+			if known == 0 {
+				t.Errorf("nothing is known of the process: %s", out)
+			}
+		})
+	}
+}
+
+// top rejects flags that have no meaning with --sampled, and rates out of range.
+func TestTopSampledFlags(t *testing.T) {
+	for _, args := range [][]string{{"--sampled", "--rate", "10"}, {"--sampled", "--sort", "p99"}, {"--hz", "0"}, {"--hz", "1001"}} {
+		out, err := exec.CommandContext(t.Context(), "beamscope", append([]string{"top"}, args...)...).CombinedOutput()
+		exit, ok := err.(*exec.ExitError)
+		if !ok || exit.ExitCode() != 2 || strings.Count(string(out), "\n") > 2 {
+			t.Errorf("%q: %v %s", args, err, out)
+		}
+	}
+}

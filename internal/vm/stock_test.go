@@ -1,0 +1,108 @@
+package vm_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/internal/target"
+	"github.com/beamscope/beamscope/internal/vm"
+	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/usdt"
+)
+
+// In a known build, functions stand in for probes. The kernel can emulate the instruction at each
+// of these places.
+func TestStockImage(t *testing.T) {
+	for _, release := range vmtest.StockReleases() {
+		t.Run(strconv.Itoa(release), func(t *testing.T) { stockImage(t, vmtest.Stock(t, release).Emulator(), release) })
+	}
+}
+
+func stockImage(t *testing.T, path string, release int) {
+	image, err := vm.ReadImage(t.Context(), path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if image.Build.ID == "" || image.Release != release || image.Build.Release != release || image.NoTerms != nil {
+		t.Errorf("build %q, %d, release %d, terms: %v", image.Build.ID, image.Build.Release, image.Release, image.NoTerms)
+	}
+	for name, want := range map[string]string{
+		"gc_minor__start":  "stand-in garbage_collect",
+		"message__receive": "stand-in beam_jit_remove_message",
+		"nif__entry":       "stand-in erts_call_dirty_nif, erts_call_dirty_bif",
+		"process__in":      "stand-in erts_schedule",
+		"port__busy":       "stand-in set_busy_port",
+		"port__open":       "not at all: no function of the VM is known to report it",
+		"function__return": "not at all: no VM has this probe",
+	} {
+		p, _ := dtrace.Lookup(name)
+		if got := image.Sees(p).String(); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	for _, p := range image.Probes {
+		for _, s := range p.Sites {
+			if s.Stepped || s.Function == "" || s.Semaphore != 0 {
+				t.Errorf("%s: %+v", p.Name, s)
+			}
+		}
+	}
+	var unseen []string
+	for name := range target.Unseen(image) {
+		unseen = append(unseen, name)
+	}
+	slices.Sort(unseen)
+	if want := []string{"hop"}; !slices.Equal(unseen, want) {
+		t.Errorf("cannot be observed: %q, want %q", unseen, want)
+	}
+}
+
+// An unknown build has no functions that stand in for probes. Neither does a file whose code does
+// not match the build that it claims to be.
+func TestOtherBuilds(t *testing.T) {
+	path := vmtest.Stock(t, 25).Emulator()
+	image, err := vm.ReadImage(t.Context(), path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	original, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := hex.DecodeString(image.Build.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(data []byte) error {
+		other := path + "-other"
+		if err := os.WriteFile(other, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := vm.ReadImage(t.Context(), other, nil)
+		return err
+	}
+	err = read(bytes.Replace(original, id, bytes.Repeat([]byte{0xab}, len(id)), 1))
+	if unknown := (*vm.UnknownBuildError)(nil); !errors.Is(err, vm.ErrNoProbes) || !errors.As(err, &unknown) || unknown.Release != 25 || !strings.Contains(err.Error(), strings.Repeat("ab", len(id))) {
+		t.Errorf("another build ID: error %v", err)
+	}
+	for _, p := range image.Build.Places {
+		code, err := hex.DecodeString(p.Code)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(image.Probes, func(found usdt.Probe) bool { return found.Name == p.Probe })
+		at := image.Probes[i].Sites[slices.IndexFunc(image.Probes[i].Sites, func(s usdt.Site) bool { return s.Address == p.Address })].Offset
+		changed := bytes.Clone(original)
+		changed[int(at)+len(code)-1]++
+		if err := read(changed); !errors.Is(err, usdt.ErrFormat) || !strings.Contains(err.Error(), p.Function) {
+			t.Errorf("other code in %s: error %v", p.Function, err)
+		}
+	}
+}
