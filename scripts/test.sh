@@ -24,12 +24,15 @@ else
 fi
 
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+again=$(mktemp)
+trap 'rm -f "$log" "$again"' EXIT
 status=0
 # One package at a time: packages that observe live VMs need the processors exclusively. A package
-# that passes gets one line.
-go tool gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg --jsonfile "$log" -- \
-	-p 1 -timeout 20m "$@" ./... || status=$?
+# that passes gets one line. If few tests fail, each of them runs once more: whatever runs beside a
+# virtual machine can delay a live VM. A test that fails again fails the run. The others are named.
+go tool gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg --jsonfile "$log" \
+	--packages ./... --rerun-fails=1 --rerun-fails-max-failures=20 --rerun-fails-report "$again" -- \
+	-p 1 -timeout 20m "$@" || status=$?
 # The live suites once more, on the VMs of other releases.
 if [ -n "${MATRIX:-}" ]; then
 	for release in 27 29; do
@@ -40,6 +43,12 @@ if [ -n "${MATRIX:-}" ]; then
 			status=$?
 	done
 fi
-count() { grep -cE "\"Action\":\"$1\",.*\"Test\":" "$log" || true; }
-echo "$(count pass) passed, $(count fail) failed, $(count skip) skipped"
+[ ! -s "$again" ] || sed 's/^/run again: /' "$again"
+# Counts each test by the result of its last run.
+sed -nE 's/.*"Action":"(pass|fail|skip)","Package":"([^"]*)","Test":"(([^"\\]|\\.)*)".*/\1 \2 \3/p' "$log" | awk '
+	{ result = $1; $1 = ""; last[$0] = result }
+	END {
+		for (test in last) count[last[test]]++
+		printf "%d passed, %d failed, %d skipped\n", count["pass"], count["fail"], count["skip"]
+	}'
 exit "$status"
