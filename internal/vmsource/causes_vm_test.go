@@ -42,7 +42,7 @@ func causesAmong() []cause {
 		{
 			scenario: "table_lock",
 			of:       func(s trace.Share) bool { return s.Kind == trace.Blocked && s.Own && s.Detail == "futex" },
-			also:     ofKind(trace.OSWait),
+			also:     func(s trace.Share) bool { return s.Kind == trace.OSWait && s.Own },
 		},
 		{scenario: "stopped", of: stopped, also: ofKind(trace.OSWait)},
 		{scenario: "stopped_waiting", of: stopped, also: ofKind(trace.OSWait)},
