@@ -54,5 +54,5 @@ bench:
 	@scripts/bench.sh
 
 lint:
-	@scripts/need.sh go
+	@scripts/need.sh go shellcheck codespell
 	@scripts/lint.sh

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs gofmt, go vet, staticcheck, and shellcheck if it is installed.
+# Runs gofmt, go vet, staticcheck, shellcheck, codespell, and erlc with warnings as errors. A test
+# checks the links of the documents: TestLinks in cmd/beamscope.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,6 +16,10 @@ GOOS=darwin go build ./...
 GOOS=darwin go vet ./diagram/... ./dq/... \
 	./internal/{config,dashboard,eval,exact,export,figures,outcome,pairing,plot,recording,scope,snapshot,tui,worst}
 go tool staticcheck ./...
-if command -v shellcheck >/dev/null; then
-	git ls-files '*.sh' .ci/run | xargs shellcheck
-fi
+git ls-files '*.sh' .ci/run | xargs shellcheck
+git ls-files | grep -v testdata/ | xargs codespell
+
+compiled=$(mktemp -d)
+trap 'rm -rf "$compiled"' EXIT
+erlc=$(dirname "$(erlang/otp/build.sh)")/erlc
+git ls-files 'erlang/*.erl' | xargs "$erlc" -Werror -I erlang/beamscope/src -o "$compiled"

@@ -8,11 +8,9 @@ packages_of() {
 	case $1 in
 	go) echo ca-certificates curl unzip ;; # what go.sh needs
 	clang) echo clang llvm libbpf-dev linux-libc-dev ;;
-	bpftrace) echo bpftrace ;;
-	tmux) echo tmux ;;
 	erl) echo erlang-base ;;
 	gcc) echo gcc libc6-dev ;;
-	mmdebstrap) echo mmdebstrap ;;
+	bpftrace | tmux | mmdebstrap | shellcheck | codespell) echo "$1" ;;
 	qemu-system-x86_64) echo qemu-system-x86 ;;
 	qemu-system-aarch64) echo qemu-system-arm ;;
 	fftw) echo gcc libc6-dev libfftw3-dev ;;

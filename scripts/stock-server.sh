@@ -99,6 +99,7 @@ unpack_root() {
 }
 
 # The first process of the server, as root in the new namespaces: state is in folders that end with it.
+# shellcheck disable=SC2016 # the shell in the new namespaces expands this and the next two
 inside='
 set -e
 mount --make-rprivate /
@@ -116,6 +117,7 @@ chroot "$1" chown ejabberd: /var/lib/ejabberd /var/log/ejabberd
 '
 
 # What starts each server as its user, as the unit for systemd does.
+# shellcheck disable=SC2016,SC2034
 rabbitmq='
 cd /
 exec chroot --userspec=rabbitmq:rabbitmq "$1" /usr/bin/env -i HOME=/var/lib/rabbitmq PATH=/usr/sbin:/usr/bin LANG=C.UTF-8 \
@@ -123,6 +125,7 @@ exec chroot --userspec=rabbitmq:rabbitmq "$1" /usr/bin/env -i HOME=/var/lib/rabb
 '
 # The configuration comes from the package, with a certificate, users who can log in, and no limits
 # for their messages.
+# shellcheck disable=SC2016,SC2034
 ejabberd='
 sed -e "s|/etc/ejabberd/ejabberd.pem|/var/lib/ejabberd/ejabberd.pem|" -e "s/rate: 3000/rate: 100000000/" -e "s/loglevel: info/loglevel: warning/" \
 	"$1/usr/share/ejabberd/ejabberd.yml.example" >"$1/var/lib/ejabberd/ejabberd.yml"
@@ -196,7 +199,8 @@ ours() { [[ "$(readlink "/proc/$1/root" 2>/dev/null)" = "$root" ]]; }
 # server: prints the pid of the server's VM.
 server() {
 	local pid
-	pid=$(cat "$dir/pid" 2>/dev/null) && ours "$pid" || fail "$server of OTP $release does not run: $0 $release $server stop, and start"
+	pid=$(cat "$dir/pid" 2>/dev/null) || pid=
+	ours "$pid" || fail "$server of OTP $release does not run: $0 $release $server stop, and start"
 	echo "$pid"
 }
 

@@ -24,7 +24,7 @@ fail() {
 case $release in
 25) suite=bookworm version=1:25.2.3+dfsg-1+deb12u4 libraries=() ;;
 27) suite=trixie version=1:27.3.4.1+dfsg-1+deb13u4 libraries=(libc6 libstdc++6 libgcc-s1 libtinfo6 zlib1g) ;;
-29) suite=forky version= libraries=(libc6 libstdc++6 libgcc-s1 libtinfo6 zlib1g) ;;
+29) suite=forky version="" libraries=(libc6 libstdc++6 libgcc-s1 libtinfo6 zlib1g) ;;
 *) fail "OTP $release: there are 25, 27 and 29" ;;
 esac
 root=$cache/stock-$release

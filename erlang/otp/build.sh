@@ -64,6 +64,7 @@ has_probes() {
 # those from other suites do not count.
 built() {
     local dir found=
+    # shellcheck disable=SC2086 # a pattern
     while read -r dir; do
         [ -x "$dir/bin/erl" ] || continue
         [ -n "$release" ] || [ ! -e "$dir/suite" ] || continue

@@ -1,6 +1,8 @@
+# shellcheck shell=bash
 # An apt of one's own, for packages of other suites and architectures of Debian. The
 # system's lists and packages stay as they are. To be sourced.
 
+# shellcheck disable=SC2094 # the files differ, their names do not
 # private_apt DIR SUITE ARCHITECTURE [TYPE]: makes it in a folder. Its sources are the
 # system's own, with the suite replaced; TYPE is deb or deb-src.
 private_apt() {

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Makes the compiled fixtures of package usdt. On Debian 12:
 # apt install gcc clang binutils-aarch64-linux-gnu systemtap-sdt-dev
+# shellcheck disable=SC2086 # flags are several words
 set -eu
 cd "$(dirname "$0")"
 flags="-O1 -ffreestanding -fno-stack-protector -fno-asynchronous-unwind-tables -nostdlib -Wl,--build-id=sha1"

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Makes the compiled fixtures of package procname. On Debian 12: apt install gcc clang systemtap-sdt-dev
+# shellcheck disable=SC2086 # flags are several words
 set -eu
 cd "$(dirname "$0")"
 flags="-ffile-prefix-map=$PWD=. -O1 -fpic -shared -nostdlib -Wl,--build-id=sha1 structures.c"
