@@ -23,16 +23,25 @@ else
 	echo "not root: tests that attach to an Erlang VM are skipped, the others use the bundled recording" >&2
 fi
 
-log=$(mktemp)
-again=$(mktemp)
-trap 'rm -f "$log" "$again"' EXIT
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
 status=0
-# One package at a time: packages that observe live VMs need the processors exclusively. A package
-# that passes gets one line. If few tests fail, each of them runs once more: whatever runs beside a
-# virtual machine can delay a live VM. A test that fails again fails the run. The others are named.
-go tool gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg --jsonfile "$log" \
-	--packages ./... --rerun-fails=1 --rerun-fails-max-failures=20 --rerun-fails-report "$again" -- \
-	-p 1 -timeout 20m "$@" || status=$?
+
+# run GROUP PACKAGES FLAG...: runs the tests of packages. One that passes gets one line. If few
+# tests fail, each of them runs once more: whatever runs beside a virtual machine can delay a live
+# VM. A test that fails again fails the run.
+run() {
+	touch "$out/$1.again"
+	go tool gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg --jsonfile "$out/$1.json" --packages "$2" \
+		--rerun-fails=1 --rerun-fails-max-failures=20 --rerun-fails-report "$out/$1.again" -- -timeout 20m "${@:3}" || status=$?
+}
+
+# The tests that observe a live VM import vmtest. They need all processors, so they run one package
+# at a time. The others run side by side.
+packages() { cut -d ' ' -f 1 | tr '\n' ' '; }
+tests=$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./...)
+run others "$(grep -v internal/vmtest <<<"$tests" | packages)" "$@"
+run live "$(grep internal/vmtest <<<"$tests" | packages)" -p 1 "$@"
 # The live suites once more, on the VMs of other releases.
 if [ -n "${MATRIX:-}" ]; then
 	for release in 27 29; do
@@ -43,9 +52,9 @@ if [ -n "${MATRIX:-}" ]; then
 			status=$?
 	done
 fi
-[ ! -s "$again" ] || sed 's/^/run again: /' "$again"
+sed 's/^/run again: /' "$out"/*.again
 # Counts each test by the result of its last run.
-sed -nE 's/.*"Action":"(pass|fail|skip)","Package":"([^"]*)","Test":"(([^"\\]|\\.)*)".*/\1 \2 \3/p' "$log" | awk '
+sed -nE 's/.*"Action":"(pass|fail|skip)","Package":"([^"]*)","Test":"(([^"\\]|\\.)*)".*/\1 \2 \3/p' "$out"/*.json | awk '
 	{ result = $1; $1 = ""; last[$0] = result }
 	END {
 		for (test in last) count[last[test]]++
