@@ -45,7 +45,7 @@ fuzz:
 mutants:
 	@scripts/mutants.sh $(MUTANTS)
 
-# Tries other kernels in an emulator, and writes what works there into README.md. Some
+# Tries other kernels in an emulator, and writes what works there into docs/kernels.md. Some
 # minutes.
 kernels:
 	@scripts/kernels/all.sh

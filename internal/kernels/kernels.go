@@ -37,7 +37,8 @@ func (k Kernel) String() string {
 // The subjects of checks, in their order.
 const (
 	Doctor       = "doctor"       // doctor finds no problem
-	Spans        = "spans"        // their counts are exact
+	Spans        = "spans"        // counts of those that fire probes are exact
+	Ring         = "ring"         // counts of spans that the VM records in its memory are exact
 	Rules        = "VM outcomes"  // counts are exact, for an outcome of two probes, with groups
 	OSWaits      = "os-wait"      // waits for a processor are seen
 	Top          = "top"          // shows the processor time of processes and data from the VM's memory
@@ -50,7 +51,7 @@ const (
 
 // Subjects returns the subjects of checks in their order.
 func Subjects() []string {
-	return []string{Doctor, Spans, Rules, OSWaits, Top, Samples, Explanations, Capabilities, Killed, Refusals}
+	return []string{Doctor, Spans, Ring, Rules, OSWaits, Top, Samples, Explanations, Capabilities, Killed, Refusals}
 }
 
 // Subjects returns the subjects of checks that a guest with this kernel makes, in their order. The
@@ -59,7 +60,7 @@ func Subjects() []string {
 func (k Kernel) Subjects() []string {
 	subjects := Subjects()
 	if k.Stock != 0 {
-		subjects = []string{Doctor, Spans, Rules, OSWaits, Top, Samples}
+		subjects = []string{Doctor, Ring, Rules, OSWaits, Top, Samples}
 	}
 	if k.Arch != "arm64" {
 		subjects = slices.DeleteFunc(subjects, func(s string) bool { return s == Samples })
@@ -150,10 +151,12 @@ func Table(results []Result) string {
 }
 
 // word returns the cell of a subject in the table. A guest of an earlier version did not try all
-// subjects.
+// subjects. Spans of a stock VM cannot fire probes.
 func (r Result) word(subject string) string {
 	i := slices.IndexFunc(r.Checks, func(c Check) bool { return c.Subject == subject })
 	switch {
+	case i < 0 && r.Stock != 0 && subject == Spans:
+		return "no probes"
 	case i < 0:
 		return "not tried"
 	case r.Checks[i].Works:

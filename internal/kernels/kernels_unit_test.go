@@ -48,6 +48,10 @@ func TestTableWords(t *testing.T) {
 	if !strings.HasPrefix(row, "| 6.12 | arm64 | with probes | yes | no | not tried |") {
 		t.Errorf("%q", row)
 	}
+	row = strings.Split(Table([]Result{{Release: "6.12.9", Arch: "arm64", Stock: 27, Checks: []Check{{Ring, true, ""}}}}), "\n")[2]
+	if !strings.HasPrefix(row, "| 6.12 | arm64 | stock OTP 27 | not tried | no probes | yes |") {
+		t.Errorf("%q", row)
+	}
 }
 
 // The archive can be read by cpio(1): names and contents begin at multiples of four.

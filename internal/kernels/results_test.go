@@ -18,9 +18,9 @@ type trial struct {
 
 const (
 	resultsFile = "results.json"
-	readme      = "../../README.md"
+	page        = "../../docs/kernels.md"
 
-	// The table of README.md is between these lines.
+	// The table of docs/kernels.md is between these lines.
 	tableBegin = "<!-- kernels: made by `make kernels` -->\n"
 	tableEnd   = "<!-- /kernels -->\n"
 )
@@ -39,7 +39,7 @@ func recorded(t *testing.T) []trial {
 	return trials
 }
 
-// record writes the result of a kernel, and the table of README.md.
+// record writes the result of a kernel, and the table of docs/kernels.md.
 func record(t *testing.T, k kernels.Kernel, r kernels.Result) {
 	t.Helper()
 	trials := recorded(t)
@@ -59,11 +59,11 @@ func record(t *testing.T, k kernels.Kernel, r kernels.Result) {
 	writeTable(t, trials)
 }
 
-// writeTable writes the table of README.md.
+// writeTable writes the table of docs/kernels.md.
 func writeTable(t *testing.T, trials []trial) {
 	t.Helper()
 	before, _, after := readTable(t)
-	if err := os.WriteFile(readme, []byte(before+table(trials)+after), 0o644); err != nil {
+	if err := os.WriteFile(page, []byte(before+table(trials)+after), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -76,27 +76,27 @@ func table(trials []trial) string {
 	return kernels.Table(results)
 }
 
-// readTable returns the table of README.md, and the text before and after it.
+// readTable returns the table of docs/kernels.md, and the text before and after it.
 func readTable(t *testing.T) (before, table, after string) {
 	t.Helper()
-	text, err := os.ReadFile(readme)
+	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before, rest, begins := strings.Cut(string(text), tableBegin)
 	table, after, ends := strings.Cut(rest, tableEnd)
 	if !begins || !ends {
-		t.Fatalf("%s has no table of kernels", readme)
+		t.Fatalf("%s has no table of kernels", page)
 	}
 	return before + tableBegin, table, tableEnd + after
 }
 
-// The table in README.md agrees with the kernels that were tried.
+// The table in docs/kernels.md agrees with the kernels that were tried.
 func TestTable(t *testing.T) {
 	if *update {
 		writeTable(t, recorded(t))
 	}
 	if _, got, _ := readTable(t); got != table(recorded(t)) {
-		t.Errorf("README.md has\n%s\nwhere the results are\n%s", got, table(recorded(t)))
+		t.Errorf("docs/kernels.md has\n%s\nwhere the results are\n%s", got, table(recorded(t)))
 	}
 }

@@ -51,15 +51,30 @@ func lastLine(out []byte) string {
 	return lines[len(lines)-1]
 }
 
-// spans counts spans of two VMs: of the VM, and of another one with more schedulers than there are
-// processors. The threads of the second VM preempt each other all the time, also while the programs
-// at the probes run.
+// spans counts the spans of two VMs that fire probes.
 func (e examination) spans(ctx context.Context) (string, error) {
+	return e.calmAndCrowded(ctx, erlang.Probes)
+}
+
+// ring counts the spans of two VMs that record them in their own memory.
+func (e examination) ring(ctx context.Context) (string, error) {
+	beam, err := startVM(ctx, erlang.Ring)
+	if err != nil {
+		return "", err
+	}
+	defer beam.Stop()
+	return examination{vm: beam, stock: e.stock}.calmAndCrowded(ctx, erlang.Ring)
+}
+
+// calmAndCrowded counts spans of two VMs: of the VM, and of another one with more schedulers than
+// there are processors. The threads of the second VM preempt each other all the time, also while the
+// programs at the probes run.
+func (e examination) calmAndCrowded(ctx context.Context, carrier erlang.Carrier) (string, error) {
 	calm, err := e.countSpans(ctx, 4, 4950)
 	if err != nil {
 		return calm, err
 	}
-	crowded, err := startVM(ctx, "+S", "8:8")
+	crowded, err := startVM(ctx, carrier, "+S", "8:8")
 	if err != nil {
 		return "", err
 	}
@@ -71,8 +86,12 @@ func (e examination) spans(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s; with 8 schedulers %s", calm, busy), nil
 }
 
-// countSpans makes processes of the VM run spans. Some of these spans fail.
+// countSpans makes processes of the VM run spans. Some of these spans fail. A span before that makes
+// the VM one that beamscope observes without eBPF too.
 func (e examination) countSpans(ctx context.Context, procs, good int) (string, error) {
+	if _, err := e.vm.Call(ctx, "span_load", "run", "[#{procs => 1, spans => 1}]"); err != nil {
+		return "", err
+	}
 	const bad = 50
 	want := counts{n: good + bad, ok: good, failed: bad}
 	got, err := e.observe(ctx, "{span: load, dmax: 10s, bins: 100}", func() error {
@@ -372,7 +391,7 @@ func (r *run) follow(stderr io.Reader, observing chan struct{}) {
 	for s := lines(stderr); s.Scan(); {
 		fmt.Println("beamscope:", s.Text())
 		fmt.Fprintln(&log, s.Text())
-		if strings.Contains(s.Text(), "observing pid") {
+		if strings.Contains(s.Text(), "observing pid") || strings.Contains(s.Text(), "only spans of the application beamscope are observed") {
 			begin()
 		}
 	}

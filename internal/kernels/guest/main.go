@@ -89,7 +89,11 @@ func examine(result *kernels.Result) {
 		return
 	}
 	result.Stock = config.Stock
-	beam, err := startVM(ctx)
+	carrier := erlang.Probes
+	if config.Stock != 0 {
+		carrier = erlang.Ring
+	}
+	beam, err := startVM(ctx, carrier)
 	if err != nil {
 		fmt.Println("guest:", err)
 		return
@@ -103,6 +107,7 @@ func examine(result *kernels.Result) {
 	}{
 		{kernels.Doctor, e.doctor},
 		{kernels.Spans, e.spans},
+		{kernels.Ring, e.ring},
 		{kernels.Rules, e.rules},
 		{kernels.OSWaits, e.osWaits},
 		{kernels.Top, e.top},
@@ -136,7 +141,7 @@ func readConfig() (c kernels.Config, err error) {
 
 // startVM starts a VM with arguments of erl. There is no shell, which erl would need, so startVM
 // sets erl's environment itself.
-func startVM(ctx context.Context, args ...string) (*erlang.VM, error) {
+func startVM(ctx context.Context, carrier erlang.Carrier, args ...string) (*erlang.VM, error) {
 	c, err := readConfig()
 	if err != nil {
 		return nil, err
@@ -150,9 +155,5 @@ func startVM(ctx context.Context, args ...string) (*erlang.VM, error) {
 		}
 	}
 	otp := erlang.OTP{Dir: c.Root, Erl: c.Bin + "/erlexec", Version: c.Version, Root: c.Root, Bin: c.Bin}
-	carrier := erlang.Probes
-	if c.Stock != 0 {
-		carrier = erlang.Ring
-	}
 	return erlang.StartVM(ctx, otp, erlang.Options{Carrier: carrier, Args: append([]string{"-boot", c.Root + "/bin/start_clean"}, args...)})
 }
