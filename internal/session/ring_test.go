@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -203,6 +204,49 @@ func (e *explained) Framed(b *outcome.Batch, _ *scope.Frame) error {
 	return nil
 }
 
+// In a VM without probes whose build is known, a function shows the exits of processes. So a span
+// fails when its process exits, if the scope file requests that.
+func TestExitsOfStockVM(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	for _, release := range vmtest.StockReleases() {
+		t.Run(strconv.Itoa(release), func(t *testing.T) {
+			t.Parallel()
+			exitsOfStockVM(t, vmtest.StartOn(t, vmtest.Stock(t, release), erlang.Options{}))
+		})
+	}
+}
+
+func exitsOfStockVM(t *testing.T, beam *erlang.VM) {
+	r := observe(t, beam, "window: 200ms\noutcomes: {a: {span: a, dmax: 10m, bins: 1000, exit: failure}}\n", session.Options{})
+	r.awaitCalls()
+	r.next(2)
+	before := r.allFrames().sum("a")
+	const exits, kills, ends = 40, 10, 20
+	vmtest.Eval(t, beam, fmt.Sprintf(`Parent = self(),
+		Spawn = fun(Do) -> element(1, spawn_monitor(fun() -> {_, Span} = beamscope:start_span(<<"a">>), Do(Span) end)) end,
+		[Spawn(fun(_) -> exit(reason) end) || _ <- lists:seq(1, %[1]d)],
+		Waiting = [Spawn(fun(_) -> Parent ! started, receive never -> ok end end) || _ <- lists:seq(1, %[2]d)],
+		[receive started -> ok end || _ <- Waiting], [exit(Pid, kill) || Pid <- Waiting],
+		[Spawn(fun(Span) -> beamscope:end_span(undefined, Span) end) || _ <- lists:seq(1, %[3]d)],
+		[receive {'DOWN', _, process, _, _} -> ok end || _ <- lists:seq(1, %[1]d + %[2]d + %[3]d)], ok`, exits, kills, ends))
+	want := before
+	want.Failures, want.Successes, want.Starts = before.Failures+exits+kills, before.Successes+ends, before.Starts+exits+kills+ends
+	r.await(t, "the exits", func() bool { return r.allFrames().sum("a").Instances() >= want.Instances() })
+	if n := r.allFrames().sum("a"); n.Failures != want.Failures || n.Successes != want.Successes || n.Starts != want.Starts || n.Loss != want.Loss {
+		t.Errorf("%d exits, %d kills, %d ends: %+v, before %+v", exits, kills, ends, n, before)
+	}
+}
+
+// awaitCalls waits until spans call a function that programs in the kernel see. Spans that start
+// before that are recorded in the ring.
+func (r *rig) awaitCalls() {
+	r.t.Helper()
+	const one = `{_, Span} = beamscope:start_span(<<"a">>), ok = beamscope:end_span(undefined, Span), element(1, Span)`
+	for vmtest.Eval(r.t, r.vm, one) != "call" {
+		r.next(1)
+	}
+}
+
 // On a VM without probes whose build is known, explained spans are not recorded: the application
 // calls a function of the VM for them, and programs in the kernel see each call once, with all its
 // data.
@@ -222,12 +266,7 @@ func explainedSpansOfStockVM(t *testing.T, beam *erlang.VM) {
 	seen := &explained{observerLog: newObserverLog()}
 	r := observe(t, beam, "window: 200ms\nexplain: true\noutcomes: {a: {span: a, dmax: 10s, bins: 1000}, long: {span: "+long+", dmax: 10s, bins: 100}}\n",
 		session.Options{Observers: []scope.Observer{seen}})
-	// Spans that start before the ring is found are recorded, and programs in the kernel do not see
-	// them.
-	const one = `{_, Span} = beamscope:start_span(<<"a">>), ok = beamscope:end_span(undefined, Span), element(1, Span)`
-	for vmtest.Eval(t, beam, one) != "call" {
-		r.next(1)
-	}
+	r.awaitCalls()
 	t.Logf("the start and the end of an explained span take %s ns", vmtest.Eval(t, beam, `{Took, _} = timer:tc(fun() ->
 		[begin {_, S} = beamscope:start_span(<<"a">>), beamscope:end_span(undefined, S) end || _ <- lists:seq(1, 2000)] end), Took * 1000 div 2000`))
 	r.next(2)
