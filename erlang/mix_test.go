@@ -31,7 +31,7 @@ end
 // rebar3.
 func TestMixWithoutRebar3(t *testing.T) {
 	otp := testOTP(t)
-	elixir := elixirOf(t)
+	elixir := toolFolder(t, "mix")
 	ours, err := Compile(t.Context(), otp, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -45,18 +45,9 @@ func TestMixWithoutRebar3(t *testing.T) {
 		}
 		paths = append(paths, path)
 	}
-	for name, text := range map[string]string{"mix.exs": fmt.Sprintf(mixProject, paths...), "lib/shop.ex": mixModule} {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	writeFiles(t, dir, map[string]string{"mix.exs": fmt.Sprintf(mixProject, paths...), "lib/shop.ex": mixModule})
 	mix := exec.CommandContext(t.Context(), filepath.Join(elixir, "mix"), "run", "-e", `IO.puts("it was #{Shop.checkout()}")`)
-	mix.Dir = dir
-	mix.Env = []string{"HOME=" + t.TempDir(), "LANG=C.UTF-8", "PATH=" + strings.Join([]string{elixir, filepath.Dir(otp.Erl), "/usr/bin", "/bin"}, ":")}
+	mix.Dir, mix.Env = dir, toolEnv(t, elixir, otp)
 	out, err := mix.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "it was sold\n") {
 		t.Fatalf("mix: %v\n%s", err, out)
@@ -72,17 +63,4 @@ func TestMixWithoutRebar3(t *testing.T) {
 			t.Errorf("%s: %v\n%s", app, err, out)
 		}
 	}
-}
-
-// elixirOf returns the folder of the commands of an Elixir.
-func elixirOf(t *testing.T) string {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "./elixir.sh").Output()
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("elixir.sh: %v", err)
-		}
-		t.Skipf("elixir.sh: %v", err)
-	}
-	return strings.TrimSpace(string(out))
 }

@@ -17,7 +17,9 @@ if [ "$(id -u)" = 0 ] || [ "${CI:-}" = true ]; then
 		done
 	fi
 	scripts/need.sh tmux bpftrace
-	erlang/elixir.sh >/dev/null
+	for tool in mix rebar3; do
+		erlang/tool.sh "$tool" >/dev/null
+	done
 	[ "$(uname -m)" != x86_64 ] || scripts/need.sh qemu-system-x86_64
 else
 	echo "not root: tests that attach to an Erlang VM are skipped, the others use the bundled recording" >&2
