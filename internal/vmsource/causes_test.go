@@ -45,7 +45,7 @@ func causes() []cause {
 		{scenario: "gc", of: func(s trace.Share) bool { return s.Kind == trace.GC && s.Own }},
 		{scenario: "file_io", of: func(s trace.Share) bool {
 			return s.Kind == trace.NIF && s.Own && strings.HasPrefix(s.Detail, "prim_file:")
-		}, also: ofKind(trace.OSWait, trace.Ready)}, // a call includes the waits for a processor and for a scheduler after the disk is ready
+		}, also: ofKind(trace.OSWait)}, // a function includes the waits for a processor after the disk is ready
 		{scenario: "port_busy", of: func(s trace.Share) bool { return s.Kind == trace.Port && s.Own }},
 		{scenario: "neighbour", of: func(s trace.Share) bool { return s.Kind == trace.Ready && s.OtherName == "neighbour" }},
 		{scenario: "mailbox", of: ofProcess("slow_server", trace.Mailbox), behind: 90},

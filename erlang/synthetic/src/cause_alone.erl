@@ -2,8 +2,10 @@
 %%% process.
 %%%
 %%% `gc': the VM collects a large heap again and again. `file_io': the process writes,
-%%% synchronises and reads a file. `port_busy': a program does not read its input, so the VM
-%%% suspends the process that writes to it.
+%%% synchronises and reads a file. The measured cause is the time that the VM itself counts for
+%%% native functions on its dirty schedulers for files. The process's own clock would also measure
+%%% its waits for a scheduler after each function. `port_busy': a program does not read its input,
+%%% so the VM suspends the process that writes to it.
 %%%
 %%% `overload': the process only computes. On an idle machine this takes the time for work and
 %%% cause together. The caller must start the other processes that keep the machine busy. The
@@ -44,12 +46,18 @@ prepare(file_io, #{work := Work, cause := Cause}) ->
     Path = filename:join(os:getenv("TMPDIR", "/tmp"), "beamscope_causes_" ++ os:getpid()),
     {ok, File} = file:open(Path, [raw, binary, read, write]),
     Block = binary:copy(<<1>>, ?BLOCK),
-    #{span => fun(_, Finish) ->
+    Counted = erlang:system_flag(microstate_accounting, true),
+    #{before => fun file_functions/0,
+      span => fun(Before, Finish) ->
                       synthetic_work:busy(Work),
-                      Took = again(Cause, fun() -> write_and_read(File, Block) end),
+                      Took = write_and_read(File, Block, Before, Cause),
                       {Finish(), Took}
               end,
-      tidy => fun() -> ok = file:close(File), ok = file:delete(Path) end};
+      tidy => fun() ->
+                      _ = erlang:system_flag(microstate_accounting, Counted),
+                      ok = file:close(File),
+                      ok = file:delete(Path)
+              end};
 prepare(port_busy, #{work := Work, cause := Cause}) ->
     Reader = io_lib:format("sleep ~.6f; cat >/dev/null; :", [Cause / 1.0e9]),
     Block = binary:copy(<<"x">>, ?QUEUE),
@@ -130,10 +138,22 @@ again(Atleast, Fun) -> again(Atleast, Fun, 0).
 again(Atleast, Fun, Took) when Took < Atleast -> again(Atleast, Fun, Took + synthetic_work:timed(Fun));
 again(_, _, Took) -> Took.
 
-write_and_read(File, Block) ->
+%% Uses a file until its functions have taken at least the given time in total. Returns that total.
+write_and_read(File, Block, Before, Atleast) ->
     ok = file:pwrite(File, 0, Block),
     ok = file:datasync(File),
-    {ok, <<_:?BLOCK/binary>>} = file:pread(File, 0, ?BLOCK).
+    {ok, <<_:?BLOCK/binary>>} = file:pread(File, 0, ?BLOCK),
+    case file_functions() - Before of
+        Took when Took < Atleast -> write_and_read(File, Block, Before, Atleast);
+        Took -> Took
+    end.
+
+%% Returns how long the dirty schedulers for files have been in native functions so far, in
+%% nanoseconds. No other process may use files meanwhile.
+file_functions() ->
+    Units = lists:sum([Units || #{type := dirty_io_scheduler, counters := #{emulator := Units}}
+                                    <- erlang:statistics(microstate_accounting)]),
+    erlang:convert_time_unit(Units, perf_counter, nanosecond).
 
 %% The program must not close its output before the port is closed, because that would close
 %% the port.
