@@ -2,6 +2,7 @@ package bpf_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -95,6 +96,43 @@ func turnsAgainstTrace(t *testing.T, otp erlang.OTP) {
 		len(waits), waited, median(longer), running, len(others), taken)
 	if rest := waited - running - taken; rest < 0 && -rest > taken || rest > waited/20 {
 		t.Errorf("of %d ns of waits %d ns are neither slices of others nor taken by the operating system", waited, rest)
+	}
+}
+
+// A process that calls a function on a dirty scheduler leaves its own as if it had used up its reductions:
+// between two functions it waits at most once, within the time of the program's call and before the function.
+// So the way to the dirty scheduler is a wait, and the way back is none. As in other cases, few waits may have
+// no instance, because the process began with fewer reductions.
+func TestTurnsOnDirtySchedulers(t *testing.T) { onBoth(t, turnsOnDirtySchedulers) }
+
+func turnsOnDirtySchedulers(t *testing.T, otp erlang.OTP) {
+	const n, dirtyOutcome = 300, 0
+	vm := vmtest.StartOn(t, otp, oneClock())
+	c, streamed := collected(t, vm, builtin(t, "dirty-nif", ""), builtin(t, "run-wait", bpf.GroupByPID))
+	a := vmLoad(t, c, vm, "reads", fmt.Sprintf("[%q,%d]", filepath.ToSlash(t.TempDir()), n))
+	instances := streamed()
+	process := a.process()
+	nothingLost(t, c, waitOutcome, vm)
+	waits, functions := instancesOf(instances, waitOutcome, process), instancesOf(instances, dirtyOutcome, process)
+	if len(functions) != n || len(waits) < n-n/20 {
+		t.Fatalf("%d functions and %d waits, want %d", len(functions), len(waits), n)
+	}
+	calls := a.intervals(n)
+	for i, function := range functions {
+		var before int64
+		if i > 0 {
+			before = functions[i-1].End
+		}
+		own := chosen(waits, func(w bpf.Instance) bool { return w.Start >= before && w.End <= function.Start })
+		for _, w := range own {
+			waits = slices.DeleteFunc(waits, func(other bpf.Instance) bool { return other == w })
+		}
+		if len(own) > 1 || len(own) == 1 && own[0].End-own[0].Start+function.End-function.Start > calls[i].length() {
+			t.Errorf("before function %d, in a call of %d ns, there are the waits %+v", i, calls[i].length(), own)
+		}
+	}
+	if len(waits) > 0 {
+		t.Errorf("these waits are not before a function: %+v", waits)
 	}
 }
 

@@ -194,9 +194,9 @@ func scheduling() []Builtin {
 		{
 			Name: "run-wait", DMax: 50 * time.Millisecond, Bins: 500,
 			Rule:   Rule{Start: events("process-out[reductions>=4000]"), End: events("process-in"), Key: Key{"pid", "pid"}, Pairing: Last, Loose: true},
-			Starts: "A process has used up its reductions and leaves its scheduler, although it could go on.",
-			Ends:   "A scheduler runs it again. The delay is the wait for its turn.",
-			Blind:  functions + "If a message wakes up a process, its wait is in hop, and not here. A process that uses its last reduction when it begins to wait for a message, or when it is suspended, looks like one that could go on: its delay lasts until it is woken up and runs, or the instance times out. A process may begin with fewer than 4000 reductions, because the scheduler handled its signals or system tasks just before it ran. When it has used them up, it has no instance. Neither has a process that calls erlang:yield. After more than 1 ms on a dirty CPU scheduler, which counts as 4000 reductions, the delay is the wait for an ordinary scheduler.",
+			Starts: "A process leaves its scheduler although it could go on: it has used up its reductions, or calls a function that runs on a dirty scheduler.",
+			Ends:   "A scheduler of any kind runs it again. The delay is the wait for its turn, or for the dirty scheduler.",
+			Blind:  functions + "If a message wakes up a process, its wait is in hop, and not here. A process that uses its last reduction when it begins to wait for a message, or when it is suspended, looks like one that could go on: its delay lasts until it is woken up and runs, or the instance times out. A process may begin with fewer than 4000 reductions, because the scheduler handled its signals or system tasks just before it ran. When it has used them up, it has no instance. Neither has a process that calls erlang:yield. The way back from a dirty scheduler has no instance, except after more than 1 ms on a dirty CPU scheduler, which counts as 4000 reductions.",
 			Cost:   "Two events for each slice, hot, and the return of a function costs twice as much as a probe.",
 		},
 		{
