@@ -36,6 +36,7 @@ func newProbesCommand() *cobra.Command {
 		Short: "List the probes of an Erlang VM and the programs attached to them",
 		Long: "probes lists the probes of the Erlang VMs that run, or of an executable: their\n" +
 			"arguments and sites, whether they ever fire, and whether a tracer is attached.\n" +
+			"Below, it lists events that are seen in other ways or not at all, with the reasons.\n" +
 			"Then it lists the built-in outcomes, with a reason for each that is not available.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -69,7 +70,7 @@ func (f *probesFlags) check(cmd *cobra.Command) error {
 	return f.symbols.check(cmd)
 }
 
-// listings returns a listing for each executable. It logs executables without probes, unless
+// listings returns a listing for each executable. It logs executables that cannot be listed, unless
 // there are no others.
 func (f probesFlags) listings(ctx context.Context, log io.Writer) ([]probes.Listing, error) {
 	if f.exe != "" {
@@ -90,12 +91,12 @@ func (f probesFlags) listings(ctx context.Context, log io.Writer) ([]probes.List
 		failed   []error
 	)
 	for file, vms := range vm.Files(vms) {
-		image, err := vm.Read(ctx, &finder, vms[0], vm.ImageOf)
-		listing := f.listing(ctx, &finder, file.Name, image, vms)
+		image, noProbes, err := withoutProbes(vm.Read(ctx, &finder, vms[0], vm.ImageOf))
 		if err != nil {
 			failed = append(failed, err)
 			continue
 		}
+		listing := f.listing(ctx, &finder, file.Name, image, noProbes, vms)
 		listing.Recording = recordingSpans(ctx, vms, log)
 		listings = append(listings, listing)
 	}
@@ -130,22 +131,35 @@ func recordingSpans(ctx context.Context, vms []vm.VM, log io.Writer) (pids []int
 // read lists the probes of an executable that need not be running.
 func (f probesFlags) read(exe string) ([]probes.Listing, error) {
 	const hint = "give the VM itself, …/erts-…/bin/beam.smp"
-	image, err := vm.ReadImage(context.Background(), exe, f.symbols.store)
+	image, noProbes, err := withoutProbes(vm.ReadImage(context.Background(), exe, f.symbols.store))
 	switch {
 	case errors.Is(err, usdt.ErrFormat):
 		return nil, fmt.Errorf("--exe %w: %s", err, hint)
-	case errors.Is(err, vm.ErrNoProbes) && !strings.HasPrefix(filepath.Base(exe), "beam."):
+	case errors.Is(err, vm.ErrNotVM) && !strings.HasPrefix(filepath.Base(exe), "beam."):
 		return nil, fmt.Errorf("--exe %s: no probes of an Erlang VM: %s", exe, hint)
 	case err != nil:
 		return nil, fmt.Errorf("--exe: %w", err)
 	}
-	return []probes.Listing{f.listing(context.Background(), nil, exe, image, nil)}, nil
+	return []probes.Listing{f.listing(context.Background(), nil, exe, image, noProbes, nil)}, nil
 }
 
-// listing lists the probes of one executable.
-func (f probesFlags) listing(ctx context.Context, finder *vm.Finder, exe string, image vm.Image, vms []vm.VM) probes.Listing {
-	listing := probes.Listing{Exe: exe, Release: image.Release, Build: image.Build, Unseen: target.Unseen(image)}
-	opts := probes.Options{Release: image.Release, All: f.all, Image: image, Interpreter: image.Flavour == vm.Interpreter}
+// withoutProbes turns the error that a VM has no probes and is of an unknown build into its reason, and
+// into an image without probes. It passes all else on.
+func withoutProbes(image vm.Image, err error) (_ vm.Image, why string, _ error) {
+	if unknown := (*vm.UnknownBuildError)(nil); errors.As(err, &unknown) {
+		return vm.Image{Release: unknown.Release}, "the VM has no probes, and " + unknown.Error(), nil
+	}
+	return image, "", err
+}
+
+// listing lists the probes of one executable. noProbes is the reason why it has none and nothing stands
+// in for them, or "".
+func (f probesFlags) listing(ctx context.Context, finder *vm.Finder, exe string, image vm.Image, noProbes string, vms []vm.VM) probes.Listing {
+	listing := probes.Listing{Exe: exe, Release: image.Release, Build: image.Build, NoProbes: noProbes}
+	if noProbes == "" {
+		listing.Unseen = target.Unseen(image)
+	}
+	opts := probes.Options{Release: image.Release, All: f.all, Image: image, NoProbes: noProbes, Interpreter: image.Flavour == vm.Interpreter}
 	for _, v := range vms {
 		listing.PIDs = append(listing.PIDs, v.PID())
 		opts.Semaphores = append(opts.Semaphores, func(site usdt.Site) (uint16, error) {

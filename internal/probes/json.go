@@ -9,7 +9,7 @@ import (
 )
 
 // JSON writes a listing for machines, one object a line for each probe, then for each event of spans
-// that a VM records in its memory, and then for each built-in outcome. A family has no sites there: list its members to get them.
+// that a VM records in its memory, or that is not seen because the VM has no probes, and then for each built-in outcome. A family has no sites there: list its members to get them.
 func JSON(w io.Writer, l Listing) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false) // pids are in angle brackets
@@ -18,11 +18,9 @@ func JSON(w io.Writer, l Listing) error {
 			return err
 		}
 	}
-	if len(l.Recording) > 0 {
-		for _, event := range spanEvents() {
-			if err := encoder.Encode(eventLine{event, l.Exe, l.Recording, sight{By: seen.Ring, Functions: []string{}}}); err != nil {
-				return err
-			}
+	for _, e := range l.events() {
+		if err := encoder.Encode(e); err != nil {
+			return err
 		}
 	}
 	for _, b := range Builtins(l.Probes, l.Unseen) {
@@ -61,6 +59,22 @@ type eventLine struct {
 	Exe   string `json:"exe"`
 	PIDs  []int  `json:"pids"` // in which it is seen
 	Seen  sight  `json:"seen"`
+}
+
+// events returns the events of no probe.
+func (l Listing) events() (lines []eventLine) {
+	s := sight{By: seen.Ring, Functions: []string{}}
+	switch {
+	case len(l.Recording) > 0:
+	case l.NoProbes != "":
+		s.By, s.Why = "", noSpans
+	default:
+		return nil
+	}
+	for _, event := range spanEvents() {
+		lines = append(lines, eventLine{event, l.Exe, append([]int{}, l.Recording...), s})
+	}
+	return lines
 }
 
 // A sight says how events are seen.

@@ -64,6 +64,10 @@ type Options struct {
 	// Image is the image of the executable, if known. It determines how events are seen.
 	Image vm.Image
 
+	// NoProbes is the reason why no event of the catalogue is seen; "" if some are, or if that is not
+	// known.
+	NoProbes string
+
 	// Semaphores belong to the VMs that run the executable; none if no VM runs it.
 	Semaphores []Semaphore
 }
@@ -130,7 +134,10 @@ func (p *Probe) judge(opts Options) {
 
 // see sets how the events of a probe are seen.
 func (p *Probe) see(opts Options) {
-	if p.Known && opts.Image.Probes != nil {
+	switch {
+	case opts.NoProbes != "":
+		p.Seen = vm.Seen{Unseen: opts.NoProbes}
+	case p.Known && opts.Image.Probes != nil:
 		p.Seen = opts.Image.Sees(p.Probe)
 	}
 }

@@ -254,6 +254,7 @@ func TestStandIns(t *testing.T) {
 	for _, want := range []string{
 		"process-exit *  ", "\n0 probes at 0 sites", "Its build is that of Debian 99, erlang-base 1, amd64",
 		"process-exit  stand-in one, two\n", "process-in    stand-in erts_schedule\n", "process-exit: It does not report the reason.",
+		"\nnot at all: no function of the VM is known to report it:\n  ", "bif-entry",
 		"without process-spawn\n", "without message-send, message-queued, message-receive\n",
 	} {
 		if !strings.Contains(text.String(), want) {
@@ -266,6 +267,43 @@ func TestStandIns(t *testing.T) {
 	} {
 		if !strings.Contains(lines.String(), want) {
 			t.Errorf("no %s", want)
+		}
+	}
+}
+
+// For a VM without probes whose build is not known, the listing has every event, and the reason why
+// most are not seen once. Spans are seen in the VM's memory if it records them.
+func TestUnknownBuild(t *testing.T) {
+	const why = "no probes, and the build ab is not a known one"
+	for _, recording := range [][]int{{42}, nil} {
+		l := Listing{Exe: "beam.smp", Release: 29, PIDs: []int{42}, NoProbes: why, Recording: recording,
+			Probes: List(nil, Options{Release: 29, NoProbes: why})}
+		var text, lines strings.Builder
+		if err := errors.Join(Text(&text, l), JSON(&lines, l)); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(text.String(), why); n != 1 {
+			t.Errorf("the reason is there %d times:\n%s", n, text.String())
+		}
+		for _, p := range dtrace.Catalogue() {
+			if !strings.Contains(text.String(), p.DTraceName()) {
+				t.Errorf("no %s in\n%s", p.DTraceName(), text.String())
+			}
+		}
+		spans, ofText := `"pids":[42],"seen":{"by":"ring"`, "\nspan-start  ring\nspan-end    ring\n"
+		if recording == nil {
+			spans, ofText = `"pids":[],"seen":{"by":"","functions":[],"why":"the VM has recorded no spans yet`, ":\n  span-start, span-end\n"
+		}
+		if !strings.Contains(text.String(), ofText) || strings.Contains(text.String(), "PROBE") {
+			t.Errorf("no %q in\n%s", ofText, text.String())
+		}
+		if strings.Count(lines.String(), spans) != 2 || !strings.Contains(lines.String(), `"seen":{"by":"","functions":[],"why":"`+why) {
+			t.Errorf("no %s, or no reason in\n%s", spans, lines.String())
+		}
+		for line := range strings.Lines(text.String()) {
+			if n := utf8.RuneCountInString(line); n > 120 {
+				t.Errorf("%d columns: %s", n, line)
+			}
 		}
 	}
 }

@@ -22,6 +22,10 @@ type Listing struct {
 	// its ID is "".
 	Build dtrace.Build
 
+	// NoProbes is the reason why no probe or function of the VM reports events, if its executable
+	// has no probes and its build is not known; otherwise "".
+	NoProbes string
+
 	// Recording are the pids of the VMs that record spans in their memory.
 	Recording []int
 
@@ -35,6 +39,16 @@ const argumentColumns = 34
 
 // Text writes a listing as tables for people.
 func Text(w io.Writer, l Listing) error {
+	text := l.title() + "\n" + l.probeTable() + l.standIns() + l.recorded() + l.unseen() + "\n" + l.builtinTable()
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+// probeTable is the table of the probes, with a summary. It is empty if there are none.
+func (l Listing) probeTable() string {
+	if l.NoProbes != "" {
+		return ""
+	}
 	rows := []string{l.row("PROBE", "ARGUMENTS", "SITES", "STATE", "HOT", "TRACE", "ATTACHED")}
 	for _, p := range l.Probes {
 		arguments := wrap(arguments(p), argumentColumns)
@@ -43,9 +57,7 @@ func Text(w io.Writer, l Listing) error {
 			rows = append(rows, l.row("", more, "", "", "", "", ""))
 		}
 	}
-	text := l.title() + "\n" + table(rows) + l.footer() + l.standIns() + l.recorded() + "\n" + l.builtinTable()
-	_, err := io.WriteString(w, text)
-	return err
+	return table(rows) + l.footer()
 }
 
 // table aligns rows whose cells are separated by tabs.
@@ -63,8 +75,7 @@ func table(rows []string) string {
 	return text.String()
 }
 
-// standIns lists where events of an executable without probes are seen, and the events that are not
-// seen.
+// standIns lists the functions that stand in for the probes of an executable without any.
 func (l Listing) standIns() string {
 	if l.Build.ID == "" {
 		return ""
@@ -95,6 +106,37 @@ func (l Listing) recorded() string {
 	}
 	return fmt.Sprintf("\nThe application beamscope records spans in the memory of pid %s:\n\n", joined(l.Recording)) + table(rows)
 }
+
+// unseen lists the events that are not seen, each reason once.
+func (l Listing) unseen() string {
+	var reasons []string
+	events := make(map[string][]string)
+	add := func(why, event string) {
+		if events[why] == nil {
+			reasons = append(reasons, why)
+		}
+		events[why] = append(events[why], event)
+	}
+	if l.NoProbes != "" && len(l.Recording) == 0 {
+		for _, event := range spanEvents() {
+			add(noSpans, event)
+		}
+	}
+	for _, p := range l.Probes {
+		if p.Seen.Unseen != "" && p.Refused == "" { // the reasons of refusals are in the footer
+			add(p.Seen.Unseen, name(p))
+		}
+	}
+	var out strings.Builder
+	for _, why := range reasons {
+		names := strings.Fields(strings.Join(events[why], ", "))
+		fmt.Fprintf(&out, "\n%s:\n  %s\n", strings.Join(wrap(strings.Fields(seen.Unseen(why)), 92), "\n  "), strings.Join(wrap(names, 90), "\n  "))
+	}
+	return out.String()
+}
+
+// noSpans is the reason why spans of a VM without probes are not seen.
+const noSpans = "the VM has recorded no spans yet; they are seen in its memory as soon as one starts"
 
 // spanEvents returns the names of the events of spans that a VM records in its memory.
 func spanEvents() []string { return []string{"span-start", "span-end"} }
@@ -169,12 +211,18 @@ func (l Listing) row(cells ...string) string {
 	return strings.Join(cells, "\t")
 }
 
+// label returns the name of a line, with a mark if a function stands in for the probe.
 func label(p Probe) string {
-	switch {
-	case p.Family > 0:
+	if p.Family == 0 && (len(p.Seen.Functions) > 0 || p.Function != nil) {
+		return name(p) + " *"
+	}
+	return name(p)
+}
+
+// name returns the name of a probe, or those of a family.
+func name(p Probe) string {
+	if p.Family > 0 {
 		return fmt.Sprintf("%s0…%d", p.DTraceName(), p.Family-1)
-	case len(p.Seen.Functions) > 0, p.Function != nil:
-		return p.DTraceName() + " *"
 	}
 	return p.DTraceName()
 }
