@@ -27,7 +27,7 @@ func TestProbesOfUnknownBuild(t *testing.T) {
 	}
 	for _, want := range []string{
 		"beam.smp, OTP 2", "running as pid " + pid + "\n", "\nspan-start  ring\nspan-end    ring\n",
-		"\nnot at all: the VM has no probes, and no functions stand in for them, as the build ", " gc_minor-start,", "\nos-wait   ",
+		"\nnot at all: the VM has no probes, and no functions stand in for them, as the build\n  ", " gc_minor-start,", "\nos-wait   ",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in\n%s", want, text)

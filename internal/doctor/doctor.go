@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/internal/seen"
 	"github.com/beamscope/beamscope/usdt"
 )
 
@@ -52,15 +53,14 @@ type Report struct {
 // A VM is a running Erlang VM.
 type VM struct {
 	PID      int
-	Node     string   // node name; "" if the VM is not distributed
-	Exe      string   // name of its executable, for people
-	Flavour  string   // JIT or interpreter; "" if unknown
-	Probes   int      // number of VM probes
-	Build    string   // the known build, if the VM has no probes and functions stand in for them; otherwise ""
-	Seen     []string // built-in outcomes that can be observed, if functions stand in for probes
-	Unseen   []string // built-in outcomes that cannot be observed, if functions stand in for probes or the VM is stripped
-	Explains bool     // slow spans can be explained, if functions stand in for probes
-	Stopped  string   // why the VM does not run; "" if it runs
+	Node     string    // node name; "" if the VM is not distributed
+	Exe      string    // name of its executable, for people
+	Flavour  string    // JIT or interpreter; "" if unknown
+	Probes   int       // number of VM probes
+	Build    string    // the known build, if the VM has no probes and functions stand in for them; otherwise ""
+	Outcomes []Outcome // built-in outcomes; none if Err is not nil
+	Explains bool      // slow spans can be explained, if functions stand in for probes
+	Stopped  string    // why the VM does not run; "" if it runs
 
 	// Stripped means that the executable has no symbols. Symbols is the name of the file that has
 	// them instead, "" if there is none.
@@ -69,6 +69,22 @@ type VM struct {
 	BuildID  string // of the executable, "" if it has none
 
 	Err error // why Probes could not be read, or that there are none
+}
+
+// An Outcome is a built-in outcome.
+type Outcome struct {
+	Name  string
+	Sight seen.Sight // how its events are seen in a VM if eBPF can be used
+}
+
+// unseen returns the names of the built-in outcomes that cannot be observed.
+func (v VM) unseen() (names []string) {
+	for _, o := range v.Outcomes {
+		if len(o.Sight.By) == 0 {
+			names = append(names, o.Name)
+		}
+	}
+	return names
 }
 
 // A Feature is an ability that a kernel may lack.

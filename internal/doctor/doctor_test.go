@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/beamscope/beamscope/bpf"
+	"github.com/beamscope/beamscope/internal/seen"
 	"github.com/beamscope/beamscope/internal/vm"
 	"github.com/beamscope/beamscope/usdt"
 )
@@ -35,7 +36,8 @@ func healthy() System {
 		},
 		Subjects: refusing(),
 		VMs: func(context.Context) ([]VM, usdt.Skipped, error) {
-			return []VM{{PID: 4711, Node: "shop@host", Exe: "/opt/otp/erts-13.1.5/bin/beam.smp", Flavour: "JIT", Probes: 1004}}, usdt.Skipped{}, nil
+			return []VM{{PID: 4711, Node: "shop@host", Exe: "/opt/otp/erts-13.1.5/bin/beam.smp", Flavour: "JIT", Probes: 1004,
+				Outcomes: []Outcome{{"gc", seen.By(seen.Probe)}, {"run", seen.By(seen.StandIn)}, {"file-io", seen.By(seen.Probe)}, {"os-wait", seen.By(seen.Kernel)}}}}, usdt.Skipped{}, nil
 		},
 		Spans: spans(false, nil),
 		Try: func(context.Context, VM) (Trial, error) {
@@ -131,7 +133,10 @@ func standIns(s *System) {
 	s.VMs = func(context.Context) ([]VM, usdt.Skipped, error) {
 		return []VM{{
 			PID: 42, Exe: "/usr/lib/erlang/erts-13.1.5/bin/beam.smp", Build: "erlang-base 1:25.2.3",
-			Seen: []string{"gc", "message", "run"}, Unseen: []string{"copy"}, Explains: true,
+			Outcomes: []Outcome{
+				{"hop", seen.Not("no function is known")}, {"gc", seen.By(seen.StandIn)}, {"message", seen.By(seen.StandIn)}, {"os-wait", seen.By(seen.Kernel)},
+			},
+			Explains: true,
 		}}, usdt.Skipped{}, nil
 	}
 	s.Spans = spans(true, nil)
@@ -219,7 +224,7 @@ func TestKnownBuild(t *testing.T) {
 	find := s.VMs
 	s.VMs = func(ctx context.Context) ([]VM, usdt.Skipped, error) {
 		vms, skipped, err := find(ctx)
-		vms[0].Unseen = nil
+		vms[0].Outcomes = vms[0].Outcomes[1:]
 		return vms, skipped, err
 	}
 	r := Examine(t.Context(), s, ignore)
@@ -227,6 +232,40 @@ func TestKnownBuild(t *testing.T) {
 	c := r.Checks[i]
 	if c.Status != OK || !strings.Contains(c.Found, "known build: erlang-base 1:25.2.3") || c.Do != "" {
 		t.Errorf("%+v", c)
+	}
+}
+
+// A line says of each VM how its events are seen. Events with the same answer share it.
+func TestEvents(t *testing.T) {
+	memory := fs.ErrPermission
+	for name, test := range map[string]struct {
+		change func(*System)
+		want   string
+	}{
+		"with probes":   {func(*System) {}, "probe, ring: spans; probe: gc, file-io; stand-in: run; kernel: os-wait"},
+		"known build":   {standIns, "stand-in, ring: spans; stand-in: gc, message; kernel: os-wait; not at all: hop"},
+		"unknown build": {withoutProbes, "ring: spans; kernel: os-wait; not at all: all others"},
+		"unknown build, memory that is protected": {func(s *System) { withoutProbes(s); s.Spans = spans(false, memory) }, "not at all: spans; kernel: os-wait; not at all: all others"},
+		"without eBPF":          {func(s *System) { unprivileged(s); s.Spans = spans(true, nil) }, "ring: spans; not at all: all others, because eBPF is not usable"},
+		"nothing":               {unprivileged, ""},
+		"cannot be attached to": {func(s *System) { s.Try = func(context.Context, VM) (Trial, error) { return Trial{}, fs.ErrInvalid } }, ""},
+		"ended":                 {func(s *System) { withoutProbes(s); s.Spans = spans(false, vm.ErrNone) }, ""},
+	} {
+		s := healthy()
+		test.change(&s)
+		var got []string
+		Examine(t.Context(), s, func(c Check) {
+			if c.Name == "events" {
+				got = append(got, c.Found)
+			}
+		})
+		var want []string
+		if test.want != "" {
+			want = []string{test.want}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

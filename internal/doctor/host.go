@@ -3,10 +3,8 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -16,6 +14,7 @@ import (
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/ring"
+	"github.com/beamscope/beamscope/internal/seen"
 	"github.com/beamscope/beamscope/internal/symbols"
 	"github.com/beamscope/beamscope/internal/target"
 	"github.com/beamscope/beamscope/internal/vm"
@@ -58,6 +57,10 @@ func running(ctx context.Context, which vm.Target) ([]VM, usdt.Skipped, error) {
 			err = fmt.Errorf("pid %d (%s): %w", f.PID(), f.Exe.Name, read.noImage)
 		}
 		image := read.Image
+		var outcomes []Outcome
+		if err == nil {
+			outcomes = outcomesIn(image)
+		}
 		vms = append(vms, VM{
 			PID:      f.PID(),
 			Node:     f.Node,
@@ -65,6 +68,7 @@ func running(ctx context.Context, which vm.Target) ([]VM, usdt.Skipped, error) {
 			Flavour:  string(image.Flavour),
 			Probes:   len(image.Probes),
 			Build:    image.Build.Package,
+			Outcomes: outcomes,
 			Explains: image.Build.Sees(explained),
 			Stopped:  f.Stopped(),
 
@@ -73,17 +77,29 @@ func running(ctx context.Context, which vm.Target) ([]VM, usdt.Skipped, error) {
 			BuildID:  read.buildID,
 			Err:      err,
 		})
-		if image.Build.ID != "" || read.stripped && err == nil {
-			v, unseen := &vms[len(vms)-1], target.Unseen(image)
-			v.Unseen = slices.Sorted(maps.Keys(unseen))
-			for _, b := range dtrace.Builtins() {
-				if unseen[b.Name] == "" {
-					v.Seen = append(v.Seen, b.Name)
+	}
+	return vms, skipped, nil
+}
+
+// outcomesIn returns how the events of each built-in outcome are seen in VMs that run an executable.
+func outcomesIn(image vm.Image) (all []Outcome) {
+	unseen := target.Unseen(image)
+	for _, b := range dtrace.Builtins() {
+		o := Outcome{Name: b.Name, Sight: seen.Not(unseen[b.Name])}
+		switch {
+		case o.Sight.Why != "":
+		case b.Rule.RunQueue:
+			o.Sight = seen.By(seen.Kernel)
+		default:
+			for _, p := range b.Rule.Probes() {
+				if way := image.Sees(p).Way(); way != "" {
+					o.Sight = o.Sight.With(way)
 				}
 			}
 		}
+		all = append(all, o)
 	}
-	return vms, skipped, nil
+	return all
 }
 
 // An executableRead is the result of readExecutable.

@@ -1,11 +1,13 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,23 +66,30 @@ func (e *examination) noVM(err error) Check {
 // vm checks one VM, and tries to attach to it if that can work.
 func (e *examination) vm(ctx context.Context, v VM) {
 	e.done(e.executable(v))
+	var tried Check
 	switch {
 	case errors.Is(v.Err, vm.ErrNotVM):
 		return
 	case errors.Is(v.Err, vm.ErrNoProbes):
-		e.done(e.spans(ctx, v))
+		tried = e.spans(ctx, v)
 	case v.Err != nil:
 		return
 	default:
-		e.done(e.trial(ctx, v))
+		tried = e.trial(ctx, v)
 	}
+	e.done(tried)
 	if c, ok := symbolsOf(v); ok {
 		e.done(c)
 	}
+	readable := tried.Status == OK
 	if v.Err == nil && e.ebpfErr != nil {
-		if recorded, err := e.Spans(ctx, v); err == nil && recorded {
+		recorded, err := e.Spans(ctx, v)
+		if readable = recorded && err == nil; readable {
 			e.done(e.recorded(v))
 		}
+	}
+	if readable || errors.Is(v.Err, vm.ErrNoProbes) && tried.Found != endedMeanwhile {
+		e.done(e.events(v, readable))
 	}
 }
 
@@ -119,11 +128,10 @@ func (e *examination) executable(v VM) Check {
 
 // withoutProbes completes the check of a VM that has no probes, and whose build is not known.
 func (e *examination) withoutProbes(v VM, c *Check) {
-	seen := "spans can be observed"
+	c.Status, c.Found = Warning, c.Found+", without probes, which explanations and most events of the VM need"
 	if e.ebpfErr == nil {
-		seen = "spans and os-wait can be observed, and top takes samples"
+		c.Found += "; top takes samples"
 	}
-	c.Status, c.Found = Warning, c.Found+", without probes: "+seen+"; the VM's own events and explanations need probes"
 	c.Do = "for these " + withProbes
 	if unknown := (*vm.UnknownBuildError)(nil); errors.As(v.Err, &unknown) {
 		c.Found += "; " + unknown.Error()
@@ -132,11 +140,10 @@ func (e *examination) withoutProbes(v VM, c *Check) {
 
 // knownBuild completes the check of a VM that has no probes, and whose functions stand in for them.
 func (v VM) knownBuild(c *Check) {
-	c.Found += fmt.Sprintf(", known build: %s. It has no probes, and its functions stand in for them. Spans and these outcomes can be observed: %s", v.Build, strings.Join(v.Seen, ", "))
+	c.Found += fmt.Sprintf(", known build: %s. It has no probes, and its functions stand in for them", v.Build)
 	var unseen []string
-	if len(v.Unseen) > 0 {
-		c.Found += ". Not: " + strings.Join(v.Unseen, ", ")
-		unseen = append(unseen, strings.Join(v.Unseen, ", "))
+	if names := v.unseen(); len(names) > 0 {
+		unseen = append(unseen, strings.Join(names, ", "))
 	}
 	if v.Explains {
 		c.Found += ". Slow spans can be explained"
@@ -144,7 +151,6 @@ func (v VM) knownBuild(c *Check) {
 		c.Found += ". Explanations need probes"
 		unseen = append(unseen, "explanations")
 	}
-	c.Found += ". beamscope probes says how each event is seen"
 	if len(unseen) > 0 {
 		c.Do = "only for " + strings.Join(unseen, ", ") + ": " + withProbes
 	}
@@ -172,8 +178,8 @@ func symbolsOf(v VM) (c Check, ok bool) {
 	} else {
 		c.Found += "; it has no build ID"
 	}
-	if len(v.Unseen) > 0 {
-		c.Found += ". These outcomes cannot be observed: " + strings.Join(v.Unseen, ", ")
+	if unseen := v.unseen(); len(unseen) > 0 {
+		c.Found += ". These outcomes cannot be observed: " + strings.Join(unseen, ", ")
 	}
 	return c, true
 }
@@ -208,6 +214,53 @@ func (e *examination) spans(ctx context.Context, v VM) Check {
 func (e *examination) recorded(v VM) Check {
 	e.report.Works = true
 	return Check{Name: "spans", PID: v.PID, Status: OK, Found: string(seen.Ring) + ": recorded in the VM's memory, which can be read"}
+}
+
+// events reports how the events of a VM are seen: first its spans, and then its outcomes, by the way.
+// readable reports whether the spans that it records in its memory can be read.
+func (e *examination) events(v VM, readable bool) Check {
+	c := Check{Name: "events", PID: v.PID, Status: OK}
+	spans := seen.Not("")
+	if readable {
+		spans = spans.With(seen.Ring)
+	}
+	var others []string
+	switch {
+	case e.ebpfErr != nil:
+		others = []string{seen.NotAtAll + ": all others, because eBPF is not usable"}
+	case errors.Is(v.Err, vm.ErrNoProbes):
+		others = []string{string(seen.Kernel) + ": os-wait", seen.NotAtAll + ": all others"}
+	case v.Build == "":
+		spans, others = spans.With(seen.Probe), v.byWay()
+	default:
+		if v.Explains {
+			spans = spans.With(seen.StandIn)
+		}
+		others = v.byWay()
+	}
+	c.Found = strings.Join(append([]string{spans.Ways() + ": spans"}, others...), "; ")
+	return c
+}
+
+// byWay returns a text for each way in which outcomes of a VM are seen, with their names. Those that are
+// not seen come last.
+func (v VM) byWay() (texts []string) {
+	var ways []string
+	names := make(map[string][]string)
+	for _, o := range v.Outcomes {
+		way := o.Sight.Ways()
+		if names[way] == nil {
+			ways = append(ways, way)
+		}
+		names[way] = append(names[way], o.Name)
+	}
+	slices.SortStableFunc(ways, func(a, b string) int {
+		return cmp.Compare(strings.Count(a, seen.NotAtAll), strings.Count(b, seen.NotAtAll))
+	})
+	for _, way := range ways {
+		texts = append(texts, way+": "+strings.Join(names[way], ", "))
+	}
+	return texts
 }
 
 // endedMeanwhile is the result for a VM that has ended since it was found.

@@ -20,11 +20,11 @@ const (
 	Script  Way = "script"   // output of a script
 )
 
-// notAtAll is the text for events that are not seen.
-const notAtAll = "not at all"
+// NotAtAll is the text for events that are not seen.
+const NotAtAll = "not at all"
 
 // Unseen returns the text for events that are not seen for some reason.
-func Unseen(why string) string { return notAtAll + ": " + why }
+func Unseen(why string) string { return NotAtAll + ": " + why }
 
 // A Sight says how the events of an outcome are seen.
 type Sight struct {
@@ -54,6 +54,14 @@ func order(w Way) int { return slices.Index([]Way{Probe, StandIn, Ring, Kernel, 
 func (s Sight) String() string {
 	if len(s.By) == 0 {
 		return Unseen(s.Why)
+	}
+	return s.Ways()
+}
+
+// Ways returns the ways, as in "probe, ring", or "not at all" without a reason.
+func (s Sight) Ways() string {
+	if len(s.By) == 0 {
+		return NotAtAll
 	}
 	words := make([]string, len(s.By))
 	for i, w := range s.By {
