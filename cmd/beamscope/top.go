@@ -69,8 +69,9 @@ then the mailboxes; if the garbage collections alone still cost too much, it end
 
 With --sampled it observes no events: it takes samples of the VMs, and shows how
 processes share the processors or, with --by mfa, how the functions that ran do.
-This needs no probes, and its cost does not depend on the VMs' activity. If no VM has
-probes, top takes samples automatically.`,
+This needs no probes, and its cost does not depend on the VMs' activity. If the events
+of no VM can be seen, top takes samples automatically. If those of some VMs cannot be
+seen, it names these VMs below the table.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(cmd); err != nil {

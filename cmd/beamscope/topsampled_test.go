@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -64,6 +65,33 @@ func TestTopTakesSamples(t *testing.T) {
 				t.Errorf("%d windows, %d rows of the process: %s", totals, named, out)
 			}
 		})
+	}
+}
+
+// If the events of one VM can be seen and those of another cannot, top shows the first and names the
+// other.
+func TestTopNamesVMsWithoutEvents(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	with := vmtest.Start(t, erlang.Options{})
+	without := vmtest.StartOn(t, vmtest.WithoutProbes(t), erlang.Options{})
+	out, err := exec.CommandContext(t.Context(), "beamscope", "top", "--json", "--limit", "1", "--for", "1s").Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var total struct {
+		VMs    []struct{ PID int }
+		Unseen []struct{ PID int } `json:"unseen_vms"`
+	}
+	for line := range strings.Lines(string(out)) {
+		if err := json.Unmarshal([]byte(line), &total); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+	}
+	has := func(vms []struct{ PID int }, pid int) bool {
+		return slices.ContainsFunc(vms, func(v struct{ PID int }) bool { return v.PID == pid })
+	}
+	if !has(total.VMs, with.PID()) || has(total.VMs, without.PID()) || !has(total.Unseen, without.PID()) || has(total.Unseen, with.PID()) {
+		t.Errorf("observed: %v, unseen: %v; want %d and %d\n%s", total.VMs, total.Unseen, with.PID(), without.PID(), out)
 	}
 }
 

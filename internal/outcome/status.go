@@ -8,13 +8,14 @@ import (
 
 // A VMStatus is the status of a VM.
 type VMStatus struct {
-	VM      VM
-	Exe     string // path of its executable, or "" if it was gone before it could be read
-	Since   int64  // time when it was found, nanoseconds of CLOCK_MONOTONIC; 0 if it is refused
-	Ended   bool
-	Stopped string // why the VM does not run, such as "stopped by a signal"; "" if it runs
-	Refused string // why it cannot be observed, "" if it can
-	Ring    bool   // its spans are read from its memory, whether it is refused or not
+	VM       VM
+	Exe      string // path of its executable, or "" if it was gone before it could be read
+	Since    int64  // time when it was found, nanoseconds of CLOCK_MONOTONIC; 0 if it is refused
+	Ended    bool
+	Stopped  string // why the VM does not run, such as "stopped by a signal"; "" if it runs
+	Refused  string // why it cannot be observed, "" if it can
+	NoEvents bool   // it is refused because its executable reports no events that can be attached to
+	Ring     bool   // its spans are read from its memory, whether it is refused or not
 
 	Probes []ProbeStatus // probes that are attached to, none if the VM has ended
 }

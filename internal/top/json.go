@@ -42,8 +42,9 @@ type (
 	jsonTotal struct {
 		Type string `json:"type"` // total
 		jsonHead
-		VMs  []jsonVM `json:"vms"`
-		Rows int      `json:"rows"`
+		VMs    []jsonVM `json:"vms"`
+		Unseen []jsonVM `json:"unseen_vms,omitempty"`
+		Rows   int      `json:"rows"`
 		jsonKinds
 		jsonState
 	}
@@ -154,11 +155,15 @@ func (p *JSON) Table(t *Table) error {
 			return err
 		}
 	}
-	vms := []jsonVM{}
-	for _, vm := range t.VMs {
-		vms = append(vms, jsonVM{vm.PID, vm.Node})
+	return p.enc.Encode(jsonTotal{"total", head, jsonVMs(t.VMs), jsonVMs(t.Unseen), t.All, kindsOf(&t.Total), stateOf(t)})
+}
+
+func jsonVMs(vms []outcome.VM) []jsonVM {
+	all := []jsonVM{}
+	for _, vm := range vms {
+		all = append(all, jsonVM{vm.PID, vm.Node})
 	}
-	return p.enc.Encode(jsonTotal{"total", head, vms, t.All, kindsOf(&t.Total), stateOf(t)})
+	return all
 }
 
 // Notice writes a notice for people.

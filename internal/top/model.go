@@ -238,8 +238,9 @@ type Table struct {
 	GaveUp  string    // why some kinds are not observed
 	DMax    [kinds]time.Duration
 	VMs     []outcome.VM
-	Rows    []Row // in sort order
-	All     int   // number of rows without the filter
+	Unseen  []outcome.VM // VMs without rows, because their events cannot be seen
+	Rows    []Row        // in sort order
+	All     int          // number of rows without the filter
 	Others  Cells
 	Total   Cells
 	Used    Used // processor time of the VMs according to the operating system

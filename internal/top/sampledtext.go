@@ -162,10 +162,7 @@ func (p *JSON) SampledTable(t *SampledTable) error {
 			return err
 		}
 	}
-	vms := []jsonVM{}
-	for _, vm := range t.VMs {
-		vms = append(vms, jsonVM{vm.PID, vm.Node})
-	}
+	vms := jsonVMs(t.VMs)
 	total := sampledTotal{
 		Type: "total", jsonHead: head, VMs: vms, Rows: t.All, Sampled: sampledFiguresOf(&t.Total), Rate: t.Rate, Processors: t.Processors,
 		Taken: t.Taken, Missing: t.Missing, Stale: t.Stale, Cost: costOf(t.Cost, t.Duration),

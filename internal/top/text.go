@@ -193,6 +193,28 @@ func (t *Table) staleText() string {
 	return fmt.Sprintf("waiting, memory, reds/s and function: read %s before the end of this window", figures.Delay(t.Stale))
 }
 
+// maxUnseen is the largest number of unseen VMs that are named.
+const maxUnseen = 4
+
+// unseenText names the VMs that have no rows because their events cannot be seen, and says what shows
+// them. It is "" if there are none.
+func (t *Table) unseenText() string {
+	switch len(t.Unseen) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("no rows of %s: its events cannot be seen. beamscope top --sampled --pid %d takes samples of it", safetext.Line(t.Unseen[0].String()), t.Unseen[0].PID)
+	}
+	var names []string
+	for _, vm := range t.Unseen[:min(len(t.Unseen), maxUnseen)] {
+		names = append(names, safetext.Line(vm.String()))
+	}
+	if more := len(t.Unseen) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return fmt.Sprintf("no rows of %s: their events cannot be seen. beamscope top --sampled takes samples of all VMs", strings.Join(names, ", "))
+}
+
 // remarks returns the lines below the table.
 func (t *Table) remarks() []string {
 	var lines []string
@@ -207,6 +229,9 @@ func (t *Table) remarks() []string {
 	}
 	if text, why := t.givenUpText(); text != "" {
 		lines = append(lines, strings.TrimSuffix(text+": "+why, ": "))
+	}
+	if text := t.unseenText(); text != "" {
+		lines = append(lines, text)
 	}
 	return append(lines, t.costText())
 }

@@ -270,9 +270,24 @@ func signal(c chan<- struct{}) {
 
 // Table returns the present table of the model. Any goroutine may call it.
 func (t *Top) Table() *Table {
+	unseen := t.unseen()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.model.Table()
+	table := t.model.Table()
+	table.Unseen = unseen
+	return table
+}
+
+// unseen returns the VMs whose events cannot be seen.
+func (t *Top) unseen() (vms []outcome.VM) {
+	if s, ok := t.source.(statusSource); ok {
+		for _, v := range s.Status() {
+			if v.NoEvents {
+				vms = append(vms, v.VM)
+			}
+		}
+	}
+	return vms
 }
 
 // Configured implements [scope.Observer].

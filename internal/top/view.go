@@ -158,16 +158,19 @@ func (v *View) stateParts() []string {
 
 // showWithout shows what is not observed, if anything.
 func (v *View) showWithout() {
-	text, why := v.shown.givenUpText()
-	lines := 0
-	if text != "" && v.shown.Windows > 0 {
-		lines = 1
+	var lines []string
+	add := func(text string) { lines = append(lines, v.tagged(tui.Bad, v.short(text))) }
+	if text, why := v.shown.givenUpText(); text != "" && v.shown.Windows > 0 {
 		if v.shown.Level < v.shown.Most {
 			text += " (r: again)"
 		}
-		v.without.SetText(v.tagged(tui.Bad, v.short(strings.TrimSuffix(text+": "+why, ": "))))
+		add(strings.TrimSuffix(text+": "+why, ": "))
 	}
-	v.whole.ResizeItem(v.without, lines, 0)
+	if text := v.shown.unseenText(); text != "" && v.shown.Windows > 0 {
+		add(text)
+	}
+	v.without.SetText(strings.Join(lines, "\n"))
+	v.whole.ResizeItem(v.without, len(lines), 0)
 }
 
 // hintLine returns the hints about keys.

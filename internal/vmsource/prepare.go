@@ -248,6 +248,12 @@ func orExited(v vm.VM, err error) error {
 	return err
 }
 
+// reportsNone reports whether a VM is refused because its executable lacks probes, and functions that
+// stand in for them.
+func reportsNone(err error) bool {
+	return (errors.Is(err, vm.ErrNoProbes) || errors.Is(err, bpf.ErrNoProbe)) && !errors.Is(err, vm.ErrNotVM)
+}
+
 // admit observes a VM.
 func (s *Source) admit(ctx context.Context, p *preparedVM) error {
 	v, id := p.vm, outcome.VM{PID: p.vm.PID(), Node: p.vm.Node}
@@ -269,7 +275,7 @@ func (s *Source) admit(ctx context.Context, p *preparedVM) error {
 	if err != nil {
 		err = orExited(v, err)
 		s.forget(v.PID())
-		s.refused[v.Process] = outcome.VMStatus{VM: id, Exe: v.Exe.Name, Refused: err.Error()}
+		s.refused[v.Process] = outcome.VMStatus{VM: id, Exe: v.Exe.Name, Refused: err.Error(), NoEvents: reportsNone(err)}
 		return err
 	}
 	if a := s.observations[0].covering(s.fileOf(v)); a != nil { // applies if another VM runs the same file too
