@@ -1,10 +1,15 @@
 package main
 
 import (
+	"encoding/json"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/vmtest"
@@ -40,9 +45,39 @@ func TestProbesOfUnknownBuild(t *testing.T) {
 	for _, want := range []string{
 		`{"event":"span-start",`, `"seen":{"by":"ring","functions":[],"why":"","differs":""}`,
 		`{"probe":"gc_minor-start",`, `"seen":{"by":"","functions":[],"why":"the VM has no probes, and no functions stand in for them, as the build `,
+		`{"builtin":"os-wait",`, `"seen":{"by":["kernel"]}}`,
 	} {
 		if !strings.Contains(string(lines), want) {
 			t.Errorf("no %s in\n%s", want, lines)
 		}
+	}
+}
+
+// A scope file on such a VM says of each outcome how it is seen, also of the waits that only the kernel
+// makes known.
+func TestRunOnUnknownBuildSaysHow(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	pid := startUnknown(t)
+	file := filepath.Join(t.TempDir(), "scope.yaml")
+	if err := os.WriteFile(file, []byte("window: 500ms\noutcomes:\n  waits: {vm: os-wait}\n  worker_1: {dmax: 50ms, bins: 100}\n  other: {span: nobody, dmax: 50ms, bins: 100}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), "beamscope", "run", "--pid", pid, "-c", file, "--json", "--for", "2s").Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	got := make(map[string]string)
+	for text := range strings.Lines(string(out)) {
+		var line struct {
+			Outcome string
+			Seen    *struct{ By []string }
+		}
+		if err := json.Unmarshal([]byte(text), &line); err != nil || line.Seen == nil {
+			t.Fatalf("%v, or it does not say how it is seen: %s", err, text)
+		}
+		got[line.Outcome] = strings.Join(line.Seen.By, ", ")
+	}
+	if diff := cmp.Diff(map[string]string{"waits": "kernel", "worker_1": "ring", "other": "ring"}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }

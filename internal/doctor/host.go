@@ -14,7 +14,6 @@ import (
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/ring"
-	"github.com/beamscope/beamscope/internal/seen"
 	"github.com/beamscope/beamscope/internal/symbols"
 	"github.com/beamscope/beamscope/internal/target"
 	"github.com/beamscope/beamscope/internal/vm"
@@ -83,21 +82,9 @@ func running(ctx context.Context, which vm.Target) ([]VM, usdt.Skipped, error) {
 
 // outcomesIn returns how the events of each built-in outcome are seen in VMs that run an executable.
 func outcomesIn(image vm.Image) (all []Outcome) {
-	unseen := target.Unseen(image)
+	sights := target.Sights(image, "")
 	for _, b := range dtrace.Builtins() {
-		o := Outcome{Name: b.Name, Sight: seen.Not(unseen[b.Name])}
-		switch {
-		case o.Sight.Why != "":
-		case b.Rule.RunQueue:
-			o.Sight = seen.By(seen.Kernel)
-		default:
-			for _, p := range b.Rule.Probes() {
-				if way := image.Sees(p).Way(); way != "" {
-					o.Sight = o.Sight.With(way)
-				}
-			}
-		}
-		all = append(all, o)
+		all = append(all, Outcome{Name: b.Name, Sight: sights[b.Name]})
 	}
 	return all
 }

@@ -67,7 +67,7 @@ func (l Listing) events() (lines []eventLine) {
 	switch {
 	case len(l.Recording) > 0:
 	case l.NoProbes != "":
-		s.By, s.Why = "", noSpans
+		s.By, s.Why = "", l.noSpans()
 	default:
 		return nil
 	}
@@ -188,6 +188,13 @@ type builtinLine struct {
 	Ends     string    `json:"ends"`
 	Blind    string    `json:"blind"`
 	Cost     string    `json:"cost"`
+	Seen     *sights   `json:"seen"` // null: unknown
+}
+
+// sights says how the events of an outcome are seen, as `run --json` does.
+type sights struct {
+	By  []seen.Way `json:"by"`            // none if they are not seen
+	Why string     `json:"why,omitempty"` // they are not seen
 }
 
 func (l Listing) builtin(b Builtin) builtinLine {
@@ -212,6 +219,9 @@ func (l Listing) builtin(b Builtin) builtinLine {
 		Ends:     b.Ends,
 		Blind:    b.Blind,
 		Cost:     b.Cost,
+	}
+	if s, known := l.Sights[b.Name]; known {
+		line.Seen = &sights{By: append([]seen.Way{}, s.By...), Why: s.Why}
 	}
 	if b.Rule.RunQueue {
 		line.Possible, line.Pairing = nil, ""

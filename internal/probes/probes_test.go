@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/internal/seen"
 	"github.com/beamscope/beamscope/internal/vm"
 	"github.com/beamscope/beamscope/usdt"
 )
@@ -277,6 +278,7 @@ func TestUnknownBuild(t *testing.T) {
 	const why = "no probes, and the build ab is not a known one"
 	for _, recording := range [][]int{{42}, nil} {
 		l := Listing{Exe: "beam.smp", Release: 29, PIDs: []int{42}, NoProbes: why, Recording: recording,
+			Sights: map[string]seen.Sight{"os-wait": seen.By(seen.Kernel), "gc": seen.Not(why)},
 			Probes: List(nil, Options{Release: 29, NoProbes: why})}
 		var text, lines strings.Builder
 		if err := errors.Join(Text(&text, l), JSON(&lines, l)); err != nil {
@@ -299,6 +301,11 @@ func TestUnknownBuild(t *testing.T) {
 		}
 		if strings.Count(lines.String(), spans) != 2 || !strings.Contains(lines.String(), `"seen":{"by":"","functions":[],"why":"`+why) {
 			t.Errorf("no %s, or no reason in\n%s", spans, lines.String())
+		}
+		for _, want := range []string{`"seen":{"by":["kernel"]}}`, `"seen":{"by":[],"why":"` + why + `"}}`, `"seen":null}`} {
+			if !strings.Contains(lines.String(), want) {
+				t.Errorf("no %s in\n%s", want, lines.String())
+			}
 		}
 		for line := range strings.Lines(text.String()) {
 			if n := utf8.RuneCountInString(line); n > 120 {

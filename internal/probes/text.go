@@ -31,6 +31,9 @@ type Listing struct {
 
 	// Unseen are the built-in outcomes that cannot be observed, and why not.
 	Unseen map[string]string
+
+	// Sights says how the events of built-in outcomes are seen; nil if that is not known.
+	Sights map[string]seen.Sight
 }
 
 // argumentColumns is the number of columns for arguments before they continue on the next line. The
@@ -119,7 +122,7 @@ func (l Listing) unseen() string {
 	}
 	if l.NoProbes != "" && len(l.Recording) == 0 {
 		for _, event := range spanEvents() {
-			add(noSpans, event)
+			add(l.noSpans(), event)
 		}
 	}
 	for _, p := range l.Probes {
@@ -135,8 +138,13 @@ func (l Listing) unseen() string {
 	return out.String()
 }
 
-// noSpans is the reason why spans of a VM without probes are not seen.
-const noSpans = "the VM has recorded no spans yet; they are seen in its memory as soon as one starts"
+// noSpans returns why spans of a VM without probes are not seen.
+func (l Listing) noSpans() string {
+	if len(l.PIDs) == 0 {
+		return "no VM was looked at; VMs record spans in their memory"
+	}
+	return "the VM has recorded no spans yet; they are seen in its memory as soon as one starts"
+}
 
 // spanEvents returns the names of the events of spans that a VM records in its memory.
 func spanEvents() []string { return []string{"span-start", "span-end"} }

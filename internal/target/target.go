@@ -4,6 +4,7 @@ package target
 import (
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/internal/seen"
 	"github.com/beamscope/beamscope/internal/vm"
 )
 
@@ -38,4 +39,29 @@ func Unseen(image vm.Image) map[string]string {
 		}
 	}
 	return unseen
+}
+
+// Sights returns how the events of each built-in outcome are seen in VMs that run an executable, by the
+// outcome's name, if eBPF can be used. noProbes is the reason why the executable reports no events, or
+// "" if it does.
+func Sights(image vm.Image, noProbes string) map[string]seen.Sight {
+	unseen, sights := Unseen(image), make(map[string]seen.Sight)
+	for _, b := range dtrace.Builtins() {
+		var sight seen.Sight
+		switch {
+		case b.Rule.RunQueue:
+			sight = seen.By(seen.Kernel)
+		case noProbes != "":
+			sight = seen.Not(noProbes)
+		case unseen[b.Name] != "":
+			sight = seen.Not(unseen[b.Name])
+		}
+		for _, p := range b.Rule.Probes() {
+			if way := image.Sees(p).Way(); way != "" && sight.Why == "" {
+				sight = sight.With(way)
+			}
+		}
+		sights[b.Name] = sight
+	}
+	return sights
 }
