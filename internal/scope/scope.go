@@ -38,7 +38,6 @@ type Scope struct {
 	nextPlan outcome.Plan  // the plan of next
 	changes  chan change   // requests from Apply
 	ended    chan struct{} // closed when Run returns
-	begun    bool          // a window was observed
 	used     spent.Total   // processor time of this process, in nanoseconds
 	renewAt  int64         // time at which to begin the plan again, as the source wants; 0 if not wanted
 
@@ -82,8 +81,9 @@ func (s *Scope) Apply(ctx context.Context, system *System) error {
 
 // Run makes the frame of each window, one window behind the present, until the context is done,
 // the source ends, or an observer fails. If limit is not 0, it also ends after that time, in
-// whole windows, counted from the beginning of the first observed window. Windows that were over
-// before the source was attached do not count.
+// whole windows, counted from the beginning of the first window in which an outcome was observed.
+// Windows that were over before the source was attached do not count. If there are no outcomes, the
+// limit counts from the call of Run.
 // When the context is done, the windows that are already over still get their frames. Run must be
 // called only once.
 func (s *Scope) Run(ctx context.Context, limit time.Duration) error {
@@ -92,9 +92,9 @@ func (s *Scope) Run(ctx context.Context, limit time.Duration) error {
 	if err := s.eachObserver(func(o Observer) error { return o.Configured(s.engine.System(), s.plan) }); err != nil {
 		return err
 	}
-	var end int64      // end of the limit, once it is known
+	left := countdown{limit: int64(limit), from: s.now()}
 	var canceled int64 // when the context was found to be done; 0 before
-	for w := s.plan.At(0); limit == 0 || !s.begun || w.From < end; w = s.after(w) {
+	for w := s.plan.At(0); s.next != nil || !left.isOver(w); w = s.after(w) {
 		err := s.wait(ctx, w)
 		if ctx.Err() != nil && canceled == 0 {
 			canceled = s.now()
@@ -102,16 +102,48 @@ func (s *Scope) Run(ctx context.Context, limit time.Duration) error {
 		if err != nil || canceled != 0 && w.To > canceled {
 			return err
 		}
-		before := s.begun
-		ended, err := s.step(ctx, w)
-		if err != nil || ended {
+		seen, err := s.step(ctx, w)
+		if err != nil || seen.ended {
 			return errors.Join(err, s.watch(ctx))
 		}
-		if !before {
-			end = w.From + int64(limit)
-		}
+		left.count(w, seen)
 	}
 	return s.watch(ctx)
+}
+
+// A progress is what a step saw of a window.
+type progress struct {
+	hasOutcomes bool // the system has outcomes
+	observed    bool // and one of them was observed in this window
+	ended       bool // the source has ended
+}
+
+// A countdown is the time that is left of a limit.
+type countdown struct {
+	limit int64 // nanoseconds; 0 means none
+	from  int64 // windows that were over by then do not count, nanoseconds of CLOCK_MONOTONIC
+	end   int64 // 0 if it is not known yet
+
+	hadOutcomes, observed bool // in a window that was counted
+}
+
+// isOver reports whether a window begins after the limit.
+func (c *countdown) isOver(w outcome.Window) bool {
+	return c.limit != 0 && c.end != 0 && w.From >= c.end
+}
+
+// count sets the end of the limit. It begins again when the first outcomes are discovered, and when
+// the first of them is observed.
+func (c *countdown) count(w outcome.Window, seen progress) {
+	switch {
+	case c.observed:
+	case seen.observed:
+		c.observed, c.end = true, w.From+c.limit
+	case seen.hasOutcomes && !c.hadOutcomes && c.end != 0:
+		c.hadOutcomes, c.end = true, w.From+c.limit
+	case !seen.hasOutcomes && c.end == 0 && w.To > c.from:
+		c.end = w.From + c.limit
+	}
 }
 
 // after returns the window that follows w.
@@ -123,20 +155,21 @@ func (s *Scope) after(w outcome.Window) outcome.Window {
 }
 
 // step makes the frame of a window.
-func (s *Scope) step(ctx context.Context, w outcome.Window) (ended bool, err error) {
+func (s *Scope) step(ctx context.Context, w outcome.Window) (seen progress, err error) {
 	if s.next != nil && w.From >= s.nextPlan.From {
 		if err := s.configure(s.next, s.nextPlan); err != nil {
-			return false, err
+			return seen, err
 		}
 		s.next = nil
 	}
 	batch, err := s.source.Collect(context.WithoutCancel(ctx), w)
-	ended = errors.Is(err, outcome.ErrEnded)
-	if err != nil && !ended {
-		return false, fmt.Errorf("window from %v on: %w", monotonic.Wall(w.From).Format("15:04:05.000"), err)
+	seen.ended = errors.Is(err, outcome.ErrEnded)
+	if err != nil && !seen.ended {
+		return seen, fmt.Errorf("window from %v on: %w", monotonic.Wall(w.From).Format("15:04:05.000"), err)
 	}
-	if ended && len(batch.Counts) == 0 {
-		return true, nil
+	seen.hasOutcomes = len(batch.Counts) > 0
+	if seen.ended && !seen.hasOutcomes {
+		return seen, nil
 	}
 	if !batch.Renew {
 		s.renewAt = 0
@@ -148,10 +181,10 @@ func (s *Scope) step(ctx context.Context, w outcome.Window) (ended bool, err err
 	s.used.Forget(w.To)
 	frame, err := s.engine.Step(&batch)
 	if err != nil {
-		return false, err
+		return seen, err
 	}
-	s.begun = !frame.Attaching
-	return ended, s.eachObserver(func(o Observer) error { return o.Framed(&batch, frame) })
+	seen.observed = seen.hasOutcomes && isObserved(&batch)
+	return seen, s.eachObserver(func(o Observer) error { return o.Framed(&batch, frame) })
 }
 
 func (s *Scope) configure(system *System, plan outcome.Plan) error {

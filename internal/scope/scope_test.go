@@ -86,6 +86,54 @@ func TestLimitCountsObservedWindows(t *testing.T) {
 	}
 }
 
+// If outcomes are discovered while the scope runs, the limit begins again at the first window in
+// which one was observed. Without outcomes it counts from the call of Run.
+func TestLimitBeginsAgainWithOutcomes(t *testing.T) {
+	none := outcome.Batch{}
+	unobserved := outcome.Batch{Counts: []outcome.Counts{{Outcome: "a", Bins: make([]uint64, 4), Unobserved: true}}}
+	observed := outcome.Batch{Counts: []outcome.Counts{counts("a", 0, 0, 0, 0)}}
+	for _, tc := range []struct {
+		name    string
+		late    int // windows that were over before the call of Run
+		batches []outcome.Batch
+		frames  int
+	}{
+		{"no outcomes", 0, nil, 3},
+		{"attaching takes long, no outcomes", 5, nil, 5 + 3},
+		{"discovered at once", 0, []outcome.Batch{none, observed, observed}, 1 + 3},
+		{"discovered, then observed", 0, []outcome.Batch{none, none, unobserved, unobserved, observed}, 4 + 3},
+		{"discovered, never observed", 0, []outcome.Batch{none, none, unobserved, unobserved, unobserved, unobserved}, 2 + 3},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			sys := system(t, "", spec("a", 4))
+			sys.Window = 20 * ms
+			batches := tc.batches
+			for range 40 {
+				last := none
+				if len(tc.batches) > 0 {
+					last = tc.batches[len(tc.batches)-1]
+				}
+				batches = append(batches, last)
+			}
+			frames := 0
+			plan := sys.Plan(monotonic.Now() - int64(tc.late)*int64(sys.Window))
+			s, err := scope.New(newScript(batches...), sys, plan, watcher{framed: func(*outcome.Batch, *scope.Frame) error {
+				frames++
+				return nil
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Run(t.Context(), 3*sys.Window); err != nil {
+				t.Error(err)
+			}
+			if frames != tc.frames {
+				t.Errorf("%d frames, want %d", frames, tc.frames)
+			}
+		})
+	}
+}
+
 // The end of the source ends the run, after the frame of its last batch.
 func TestSourceEnds(t *testing.T) {
 	ended := fmt.Errorf("gone: %w", outcome.ErrEnded)
