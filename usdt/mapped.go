@@ -161,13 +161,17 @@ func (p Process) Semaphore(site Site, file MappedFile) (uint16, error) {
 // program that the process has executed since may have secrets there. It is always the memory of this
 // process: after its end a read returns io.EOF, even if another process gets the PID. The caller
 // must Close it.
-func (p Process) Memory(executable MappedFile) (*os.File, error) {
-	memory, err := p.open("mem", os.O_RDONLY)
+func (p Process) Memory(executable MappedFile) (ReadableMemory, error) {
+	memory, err := openOr(p, "mem", os.O_RDONLY, p.threadMemory)
 	if err != nil {
 		return nil, err
 	}
 	// The check comes last, see WritableMemory.
-	if err := p.runs(executable); err != nil {
+	err = p.runs(executable)
+	if err == nil {
+		err = stillThere(memory)
+	}
+	if err != nil {
 		memory.Close()
 		return nil, err
 	}

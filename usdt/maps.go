@@ -185,16 +185,19 @@ func (p Process) WritableParts(file MappedFile) ([]Range, error) {
 }
 
 // Pages opens the file that shows which pages of the process's memory are present: 8 bytes a page,
-// see pagemap in the kernel's documentation of /proc.
-func (p Process) Pages() (*os.File, error) { return p.open("pagemap", os.O_RDONLY) }
+// see pagemap in the kernel's documentation of /proc. If this user may trace the process, but may not
+// open that file, the pages have no bits except the one for presence.
+func (p Process) Pages() (ReadableMemory, error) {
+	return openOr(p, "pagemap", os.O_RDONLY, p.threadPages)
+}
 
 // WritableMemory opens the process's memory for reading and writing by address. The process must
 // run an executable, and all of its user ids must be equal. Otherwise the error wraps
 // [ErrReplaced]: any process can execute a program that has more rights than itself, and keeps its
 // PID. The file stays that of this memory: it never writes to the next process with the PID, or to
-// the next program of the process.
-func (p Process) WritableMemory(executable MappedFile, user int) (*os.File, error) {
-	memory, err := p.open("mem", os.O_RDWR)
+// the next program of the process. To trace the process is the only right that is needed.
+func (p Process) WritableMemory(executable MappedFile, user int) (Memory, error) {
+	memory, err := openOr(p, "mem", os.O_RDWR, p.threadMemory)
 	if err != nil {
 		return nil, err
 	}
@@ -202,6 +205,9 @@ func (p Process) WritableMemory(executable MappedFile, user int) (*os.File, erro
 	// other memory.
 	if err = p.runs(executable); err == nil {
 		err = p.isOne(user)
+	}
+	if err == nil {
+		err = stillThere(memory)
 	}
 	if err != nil {
 		memory.Close()
@@ -242,18 +248,23 @@ func (p Process) isOne(user int) error {
 	return fmt.Errorf("process %d: %w: its user ids are not known", p.PID, ErrReplaced)
 }
 
-// open opens one of the process's files.
-func (p Process) open(name string, flags int) (*os.File, error) {
+// openOr opens one of the process's files. If this user may not open it, other does instead.
+func openOr[T ReadableMemory](p Process, name string, flags int, other func() (T, error)) (opened T, err error) {
 	file, err := os.OpenFile(p.path(name), flags, 0)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return nil, p.forbidden(name, flags, err)
+		var otherErr error
+		if opened, otherErr = other(); otherErr != nil {
+			err = p.forbidden(err, otherErr)
+			return opened, err
+		}
+		return opened, nil
 	case err != nil:
-		return nil, p.wrap(name, err)
+		return opened, p.wrap(name, err)
 	}
 	if err := p.check(); err != nil {
 		file.Close()
-		return nil, err
+		return opened, err
 	}
-	return file, nil
+	return any(file).(T), nil
 }

@@ -130,11 +130,16 @@ const startTimeField = 22
 // time of the process. Field 2, the command's name, is in parentheses and may contain anything,
 // also parentheses. No later field contains parentheses.
 func (p Process) stat(field int) (text string, start uint64, err error) {
-	const afterComm = 3 // number of the first field after the parentheses
 	data, err := os.ReadFile(p.path("stat"))
 	if err != nil {
 		return "", 0, err
 	}
+	return parseStat(data, field)
+}
+
+// parseStat parses a stat file, see [Process.stat].
+func parseStat(data []byte, field int) (text string, start uint64, err error) {
+	const afterComm = 3 // number of the first field after the parentheses
 	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
 	if len(fields) <= startTimeField-afterComm {
 		return "", 0, fmt.Errorf("%d fields", len(fields))
@@ -179,36 +184,27 @@ func (p Process) wrapAs(user int, file string, err error) error {
 	return fmt.Errorf("process %d: %s: %w", p.PID, file, err)
 }
 
-// forbidden returns the error for one of the process's files that the calling thread may not open.
-// It names the missing capabilities.
-func (p Process) forbidden(name string, flags int, err error) error {
-	user := os.Geteuid()
-	info, statErr := os.Stat(p.path(name))
+// forbidden returns the error for one of the process's files that the calling thread may not open, and
+// why there is no other way to its content. It names the missing capabilities.
+func (p Process) forbidden(err, other error) error {
 	state, stateErr := privilege.Current()
-	if statErr != nil || stateErr != nil {
-		return p.wrapAs(user, name, err)
+	if stateErr != nil {
+		return p.wrap("", err)
 	}
-	owner := int(info.Sys().(*syscall.Stat_t).Uid)
-	return fmt.Errorf("process %d: %w (%s)", p.PID, err, needs(user, missing(state.Effective, user == owner, flags)))
+	text := needs(os.Geteuid(), missing(state.Effective))
+	if other != nil && missing(state.Effective) == "" {
+		return fmt.Errorf("process %d: %w (%s; without that: %w)", p.PID, err, needs(os.Geteuid(), "CAP_DAC_OVERRIDE"), other)
+	}
+	return fmt.Errorf("process %d: %w (%s)", p.PID, err, text)
 }
 
-// missing returns the capabilities that are not in have and without which the kernel refuses to
-// open a file of another process's memory. Only the owner of the file can open it without a
-// capability for files.
-func missing(have privilege.Set, owns bool, flags int) string {
-	var names []string
+// missing returns the capability that is not in have and without which the kernel refuses access to
+// another process's memory.
+func missing(have privilege.Set) string {
 	if have&privilege.Of(privilege.SysPtrace) == 0 {
-		names = append(names, "CAP_SYS_PTRACE")
+		return "CAP_SYS_PTRACE"
 	}
-	override, read := privilege.Of(privilege.DACOverride), privilege.Of(privilege.DACReadSearch)
-	switch {
-	case owns:
-	case flags&os.O_RDWR != 0 && have&override == 0:
-		names = append(names, "CAP_DAC_OVERRIDE")
-	case flags&os.O_RDWR == 0 && have&(override|read) == 0:
-		names = append(names, "CAP_DAC_READ_SEARCH")
-	}
-	return strings.Join(names, " and ")
+	return ""
 }
 
 // needs returns the rights that a user lacks for inspecting a process. It names only missing

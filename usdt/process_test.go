@@ -514,39 +514,13 @@ func TestErrorsSayWhatIsNeeded(t *testing.T) {
 	if got := p.wrapAs(0, "exe", &fs.PathError{Op: "readlink", Path: "/proc/7/exe", Err: syscall.EACCES}); got.Error() != want || !errors.Is(got, fs.ErrPermission) {
 		t.Errorf("%v, want %s", got, want)
 	}
-	if got, want := needs(1000, missing(privilege.Of(privilege.SysPtrace), false, os.O_RDWR)), "needs root, or CAP_DAC_OVERRIDE"; got != want {
+	if got, want := needs(1000, missing(0)), "needs root, or CAP_SYS_PTRACE"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got, want := needs(1000, missing(privilege.Of(privilege.SysPtrace), true, os.O_RDWR)), "the process is protected, for example by a security module"; got != want {
+	if got, want := needs(1000, missing(privilege.Of(privilege.SysPtrace))), "the process is protected, for example by a security module"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if want := strconv.Itoa(7); !strings.HasSuffix(p.path(), "/proc/"+want) {
 		t.Errorf("path %s", p.path())
-	}
-}
-
-// The owner of a memory file needs CAP_SYS_PTRACE at most. Others also need a capability for files.
-func TestMissingCapabilities(t *testing.T) {
-	ptrace, read, override := privilege.Of(privilege.SysPtrace), privilege.Of(privilege.DACReadSearch), privilege.Of(privilege.DACOverride)
-	for _, test := range []struct {
-		have  privilege.Set
-		owns  bool
-		flags int
-		want  string
-	}{
-		{0, true, os.O_RDWR, "CAP_SYS_PTRACE"},
-		{ptrace, true, os.O_RDWR, ""},
-		{0, false, os.O_RDWR, "CAP_SYS_PTRACE and CAP_DAC_OVERRIDE"},
-		{ptrace, false, os.O_RDWR, "CAP_DAC_OVERRIDE"},
-		{ptrace | read, false, os.O_RDWR, "CAP_DAC_OVERRIDE"},
-		{override, false, os.O_RDWR, "CAP_SYS_PTRACE"},
-		{ptrace | override, false, os.O_RDWR, ""},
-		{ptrace, false, os.O_RDONLY, "CAP_DAC_READ_SEARCH"},
-		{ptrace | read, false, os.O_RDONLY, ""},
-		{ptrace | override, false, os.O_RDONLY, ""},
-	} {
-		if got := missing(test.have, test.owns, test.flags); got != test.want {
-			t.Errorf("with %v, owner %t, flags %#x: %q, want %q", test.have, test.owns, test.flags, got, test.want)
-		}
 	}
 }

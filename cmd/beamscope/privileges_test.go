@@ -142,7 +142,7 @@ func TestScopeWithoutEBPF(t *testing.T) {
 		cmd := exec.Command(program, "run", "-c", file, "--pid", strconv.Itoa(vm.PID()), "--for", "2s", flag)
 		cmd.SysProcAttr = &syscall.SysProcAttr{
 			Credential:  &syscall.Credential{Uid: otheruser.User, Gid: otheruser.User},
-			AmbientCaps: []uintptr{unix.CAP_SYS_PTRACE, unix.CAP_DAC_OVERRIDE},
+			AmbientCaps: []uintptr{unix.CAP_SYS_PTRACE},
 		}
 		var out, log strings.Builder
 		cmd.Stdout, cmd.Stderr = &out, &log
@@ -192,8 +192,8 @@ func checkUnavailable(t *testing.T, out string) {
 	}
 }
 
-// A user who may not use eBPF learns which capabilities reading the spans of another user's VM needs,
-// and reads them with these alone.
+// A user who may not use eBPF learns which capability reading the spans of another user's VM needs, and
+// reads them with this one alone.
 func TestCapabilitiesForRing(t *testing.T) {
 	program := filepath.Join(otheruser.Dir(t), "beamscope")
 	otheruser.Program(t, "beamscope", program)
@@ -207,12 +207,12 @@ func TestCapabilitiesForRing(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	text, err := run(unix.CAP_SYS_PTRACE)
-	if want := "permission denied (needs root, or CAP_DAC_OVERRIDE)"; err == nil || !strings.Contains(text, want) ||
+	text, err := run()
+	if want := "CAP_SYS_PTRACE"; err == nil || !strings.Contains(text, want) || strings.Contains(text, "CAP_DAC") ||
 		strings.Contains(text, "no VM has recorded") || strings.Count(text, "\n") != 1 {
 		t.Errorf("%v, want one line that has %q:\n%s", err, want, text)
 	}
-	if text, err := run(unix.CAP_SYS_PTRACE, unix.CAP_DAC_OVERRIDE); err != nil || !strings.Contains(text, "worker_1") {
+	if text, err := run(unix.CAP_SYS_PTRACE); err != nil || !strings.Contains(text, "worker_1") || strings.Contains(text, "lost") && strings.Contains(text, "not observed") {
 		t.Errorf("%v:\n%s", err, text)
 	}
 }

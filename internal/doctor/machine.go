@@ -60,8 +60,8 @@ func older(release string, major, minor int) bool {
 // asRoot tells the user how to get the privileges.
 const asRoot = "run as root, or once: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep \"$(command -v beamscope)\""
 
-// asOwner tells the user how to read the memory of another user's VM. It does not suggest setcap with
-// CAP_DAC_OVERRIDE: with that, everybody who may run beamscope could write any file.
+// asOwner tells the user how to read the memory of another user's VM. It suggests no capabilities: the
+// check of privileges names the missing ones.
 const asOwner = "run as root, or as the VM's user"
 
 // privileges checks the capabilities of this process.
@@ -86,7 +86,7 @@ func (e *examination) privileges() {
 		e.add("privileges", OK, who+" with the capabilities needed", "")
 		return
 	}
-	do := asRoot + " (the spans that another user's VM records in its memory need more: " + asOwner + ")"
+	do := asRoot
 	if who == "root" {
 		do = "start the container with --cap-add BPF --cap-add PERFMON --cap-add SYS_PTRACE"
 	}

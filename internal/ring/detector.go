@@ -3,7 +3,7 @@ package ring
 import (
 	"context"
 	"errors"
-	"os"
+	"io"
 	"time"
 
 	"github.com/beamscope/beamscope/internal/guard"
@@ -33,17 +33,23 @@ func Recorded(ctx context.Context, v vm.VM) (bool, error) {
 func look(ctx context.Context, g *guard.Guard, v vm.VM, thorough bool, patience time.Duration, spent func(time.Duration)) error {
 	_, err := guard.Do(ctx, g, v.User, patience, func(ctx context.Context) (_ struct{}, err error) {
 		spent(processorTime(func() {
-			var memory *os.File
+			var memory usdt.ReadableMemory
 			if memory, err = v.Process.Memory(v.Exe); err != nil {
 				return
 			}
 			defer memory.Close()
-			_, _, err = findReader(ctx, v, memory, area{thorough: thorough}, monotonic.Now())
+			_, _, err = findReader(ctx, v, unwritten{memory}, area{thorough: thorough}, monotonic.Now())
 		}))
 		return struct{}{}, err
 	})
 	return err
 }
+
+// An unwritten memory is only read.
+type unwritten struct{ io.ReaderAt }
+
+// WriteAt fails.
+func (unwritten) WriteAt([]byte, int64) (int, error) { return 0, errors.ErrUnsupported }
 
 // A Detector finds out whether VMs record spans. It is used by one goroutine. The zero value is
 // ready to use.

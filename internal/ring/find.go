@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/beamscope/beamscope/usdt"
 )
@@ -43,7 +42,7 @@ const (
 type scanner struct {
 	process usdt.Process
 	memory  io.ReaderAt
-	pages   *os.File
+	pages   usdt.ReadableMemory
 	buffer  []byte
 	entries []byte
 

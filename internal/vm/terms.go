@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math/bits"
-	"os"
 
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/usdt"
@@ -121,7 +121,7 @@ const maxTableBits = 27
 
 // readTable reads a VM's data about a table, and checks that it is consistent. bpf/pid.bpf.h does
 // the same.
-func readTable(memory *os.File, address uint64) (dtrace.Terms, error) {
+func readTable(memory io.ReaderAt, address uint64) (dtrace.Terms, error) {
 	var raw [40]byte
 	if _, err := memory.ReadAt(raw[:], int64(address)); err != nil {
 		return dtrace.Terms{}, err
@@ -142,7 +142,7 @@ func readTable(memory *os.File, address uint64) (dtrace.Terms, error) {
 
 // checkProcesses checks that the pids of processes lead to their places in the table. address is
 // that of the pointer to the table.
-func checkProcesses(memory *os.File, address uint64, terms dtrace.Terms) error {
+func checkProcesses(memory io.ReaderAt, address uint64, terms dtrace.Terms) error {
 	const most = 512
 	var pointer [8]byte
 	if _, err := memory.ReadAt(pointer[:], int64(address)); err != nil {
