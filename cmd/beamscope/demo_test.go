@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -149,18 +148,8 @@ func TestDemoExplained(t *testing.T) {
 
 // With --stock the demonstration runs on the VM in the PATH, without probes and without eBPF.
 func TestDemoOnStockVM(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "bin")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	stock := vmtest.Stock(t, 25)
-	for name, path := range map[string]string{"erl": stock.Erl, "erlc": stock.Erlc} {
-		if err := os.Symlink(path, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
 	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // folder of the snapshots
-	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	t.Setenv("PATH", stockCommands(t)+":"+os.Getenv("PATH"))
 	s, err := demoSystemNamed("mm1k")
 	if err != nil {
 		t.Fatal(err)
