@@ -16,7 +16,7 @@ import (
 
 var (
 	// ErrNoOTP means that no Erlang VM with probes was found.
-	ErrNoOTP = errors.New("no Erlang VM with probes: run `make otp` to build one (about five minutes), " +
+	ErrNoOTP = errors.New("no Erlang VM with probes: run `make otp` to build one (5 to 10 minutes), " +
 		"or set BEAMSCOPE_OTP to the folder of one, above bin/erl")
 
 	// ErrNoSystemOTP means that the system has no Erlang VM of its own.

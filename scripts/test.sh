@@ -3,7 +3,7 @@
 # Erlang VM or eBPF is skipped, and some tests run on VMs of OTP 27 and 29 too.
 # With MATRIX=1 the tests that observe live VMs run once on each of these releases, and the table of
 # features in docs/vm-outcomes.md is compared with what each kind of VM offers.
-# VMs that are missing are built first, each in five to ten minutes, once.
+# VMs that are missing are built first, each in 5 to 10 minutes, once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/need.sh go

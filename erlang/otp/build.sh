@@ -18,7 +18,7 @@
 # Progress goes to stderr, the full log to a file beside the VM.
 #
 # Needs Debian or a descendant. Missing packages are installed when run as
-# root. About five minutes on two cores.
+# root. 5 to 10 minutes on two cores.
 
 set -euo pipefail
 export LC_ALL=C

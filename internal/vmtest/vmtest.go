@@ -56,7 +56,7 @@ func Release(t testing.TB, release int) erlang.OTP {
 	}
 	otp, err := erlang.FindRelease(t.Context(), release)
 	if errors.Is(err, erlang.ErrNoOTP) {
-		err = fmt.Errorf("no OTP %d with probes: `OTP=%[1]d make otp` builds one (about five minutes)", release)
+		err = fmt.Errorf("no OTP %d with probes: `OTP=%[1]d make otp` builds one (5 to 10 minutes)", release)
 	}
 	if err != nil {
 		Missing(t, err)
