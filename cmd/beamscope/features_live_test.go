@@ -39,6 +39,8 @@ type examination struct {
 	all   bool              // try the slow features too: all but most outcomes
 	flags []string          // of every command
 	cells map[string]string // by feature, only tried ones
+
+	noProbeSpans string // why the VM has no probes for spans, by the command
 }
 
 // examine tries the features of an installation's VM.
@@ -73,9 +75,10 @@ func distributed(name string, args ...string) erlang.Options {
 func (e *examination) claims() map[string]bool {
 	e.t.Helper()
 	claims := make(map[string]bool)
-	out, _, err := e.command("probes", "--json", "--all")
+	out, log, err := e.command("probes", "--json", "--all")
 	if err != nil {
 		claims[osWait] = true // it needs nothing that the command looks for
+		e.noProbeSpans = reason(log)
 		return claims
 	}
 	for line := range strings.Lines(out) {
@@ -83,6 +86,7 @@ func (e *examination) claims() map[string]bool {
 			Builtin  string
 			Possible *bool
 			Probe    string
+			State    string
 			Seen     struct{ By string }
 		}
 		if err := json.Unmarshal([]byte(line), &l); err != nil {
@@ -93,6 +97,7 @@ func (e *examination) claims() map[string]bool {
 			claims[l.Builtin] = l.Possible == nil || *l.Possible
 		case strings.HasPrefix(l.Probe, "user_trace-n"):
 			claims[probeSpans] = claims[probeSpans] || l.Seen.By == "probe"
+			e.noProbeSpans = "the probes user_trace-n are " + l.State
 		}
 	}
 	return claims
@@ -205,7 +210,7 @@ func (e *examination) outcomes(claims map[string]bool) {
 		}
 		switch {
 		case q.feature == probeSpans && !claims[probeSpans]:
-			e.cells[q.feature] = no + ": the VM has no probes for spans"
+			e.cells[q.feature] = no + ": " + e.noProbeSpans
 			if got != 0 {
 				e.t.Errorf("%d spans by probes that the VM does not have", got)
 			}
@@ -529,8 +534,6 @@ func (e *examination) groups() {
 		e.t.Errorf("%s: the trace has %d collections of %d", q.feature, q.least, collections)
 	case got == q.least:
 		e.cells[q.feature] = yes
-	case got == 0:
-		e.cells[q.feature] = no + ": the functions of processes are not known, so all instances are in the rest"
 	default:
 		e.t.Errorf("%s: %d collections, want %d: %v", q.feature, got, q.least, sum["by_function"].groups)
 	}
