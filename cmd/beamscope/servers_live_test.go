@@ -6,7 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -26,14 +28,16 @@ type debianServer struct {
 	busy    string // expression: clients use the server
 	process string // name of processes that work for clients
 	waits   string // regular expression: what spans wait for
+	span    string // name of spans that `run --explain` explains
+	slow    string // name of the process that has most of their time; "" if it is the span's own
 
 	clients []*exec.Cmd // in the background
 }
 
 func debianServers() []debianServer {
 	return []debianServer{
-		{name: "rabbitmq", busy: "length(rabbit_channel:list()) >= 8", process: "rabbit_channel:init/1", waits: `waiting in the mailbox of <[\d.]+> \(slow_consumer\)`},
-		{name: "ejabberd", busy: "ejabberd_sm:connected_users_number() >= 8", process: "xmpp_stream_in:init/1", waits: `(waiting for|mailbox of) <[\d.]+> \(message_filter\)`},
+		{name: "rabbitmq", busy: "length(rabbit_channel:list()) >= 8", process: "rabbit_channel:init/1", waits: `waiting in the mailbox of <[\d.]+> \(slow_consumer\)`, span: "list"},
+		{name: "ejabberd", busy: "ejabberd_sm:connected_users_number() >= 8", process: "xmpp_stream_in:init/1", waits: `(waiting for|mailbox of) <[\d.]+> \(message_filter\)`, span: "delivery", slow: "message_filter"},
 	}
 }
 
@@ -95,7 +99,7 @@ func (s debianServer) beamscope(args ...string) string {
 
 // RabbitMQ and ejabberd run as Debian ships them, on Debian's own VM, as users other than root and
 // in a root file system of their own. beamscope names their processes as the VM does, counts as
-// many garbage collections as the VM, and explains spans in their running VMs.
+// many garbage collections as the VM, and explains spans in their running VMs, by `trace` and by `run --explain`.
 func TestServersOfDebian(t *testing.T) {
 	vmtest.NeedEBPF(t)
 	for _, release := range vmtest.StockReleases() {
@@ -119,15 +123,107 @@ func (s *debianServer) observe() {
 	t.Cleanup(s.stop)
 	pid := s.run("pid")
 	s.run("library")
-	s.background("load", "120s", "200")
+	s.background("load", "300s", "200") // until the server stops
 	await(t, "that the server is busy", func() bool { return s.run("eval", s.busy) == "true" })
 	if found := s.beamscope("doctor", "--pid", pid); !strings.Contains(strings.Join(strings.Fields(found), " "), "Slow spans can be explained") {
 		t.Errorf("Debian has another build of OTP %d now: compare its functions with those in internal/standins/places.go, and add it\n%s", s.release, found)
 	}
 	s.figures(pid)
-	s.background("spans", "60")
+	s.background("spans", "240") // until the server stops
 	if explained := s.beamscope("trace", "--pid", pid, "--for", "15s", "-n", "16"); !regexp.MustCompile(s.waits).MatchString(explained) {
 		t.Errorf("no span has %q:\n%s", s.waits, explained)
+	}
+	if s.name == "rabbitmq" {
+		s.documentedCommands()
+	}
+	s.explained(pid)
+}
+
+// libraryFolder is where the command library of the script puts the application.
+const libraryFolder = "/tmp/beamscope/ebin"
+
+// documentedCommands loads the application into the running VM, and starts spans there, by the commands of
+// docs/erlang.md. The script has compiled the application, and its folder takes the place of the document's.
+func (s debianServer) documentedCommands() {
+	s.t.Helper()
+	text, err := os.ReadFile("../../docs/erlang.md")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	commands := regexp.MustCompile(`(?m)^sudo rabbitmqctl eval '(.*)'$`).FindAllStringSubmatch(string(text), -1)
+	if len(commands) != 2 {
+		s.t.Fatalf("docs/erlang.md has %d commands, want one that loads and one that starts spans", len(commands))
+	}
+	for _, c := range commands {
+		// rabbitmqctl becomes this user by itself, but not in a root file system without accounts.
+		s.run("run", "setpriv", "--reuid=rabbitmq", "--regid=rabbitmq", "--clear-groups", "env", "HOME=/var/lib/rabbitmq",
+			"rabbitmqctl", "eval", strings.ReplaceAll(c[1], "/usr/local/lib/beamscope", libraryFolder))
+	}
+}
+
+// explained checks the explanations in the windows of `run --explain`. All shares of a window add up to the
+// time of its explained spans. The process that is known to be slow has more of the time than any other. If
+// it is not the span's own, messages wait in its mailbox.
+func (s debianServer) explained(pid string) {
+	t := s.t
+	t.Helper()
+	text := fmt.Sprintf("outcomes:\n  %[1]s: {span: %[1]s, dmax: 10s, bins: 10000}\n", s.span)
+	scope := filepath.Join(t.TempDir(), "scope.yaml")
+	if err := os.WriteFile(scope, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := s.beamscope("run", "--explain", "--json", "-c", scope, "--pid", pid, "--for", "6s")
+	windows, took, waited := 0, make(map[string]int64), int64(0)
+	for lines := bufio.NewScanner(strings.NewReader(out)); lines.Scan(); {
+		var line struct {
+			Outcome   string
+			Observed  struct{ N int }
+			Explained *struct {
+				N      int
+				Total  int64 `json:"total_ns"`
+				Shares []struct {
+					Kind, Name string
+					Process    string
+					Own        bool
+					Duration   int64 `json:"duration_ns"`
+				}
+			}
+		}
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			t.Fatalf("%v: %s", err, lines.Text())
+		}
+		x := line.Explained
+		if x == nil {
+			continue
+		}
+		windows++
+		sum := int64(0)
+		for _, share := range x.Shares {
+			sum += share.Duration
+			name := share.Name
+			if !share.Own && name == "" {
+				name = share.Kind + share.Process // nobody's, such as an unexplained part, or without a name
+			}
+			took[name] += share.Duration
+			if share.Kind == "mailbox" && share.Name == s.slow {
+				waited += share.Duration
+			}
+		}
+		if sum != x.Total || x.N == 0 || x.N > line.Observed.N {
+			t.Errorf("%s: the shares of %d of %d spans are %d ns of %d: %s", line.Outcome, x.N, line.Observed.N, sum, x.Total, lines.Text())
+		}
+	}
+	if windows == 0 {
+		t.Fatalf("no window has an explained span: %s", out)
+	}
+	t.Logf("%d windows of %s, time by process: %v, in the mailbox of %q: %d", windows, s.span, took, s.slow, waited)
+	for name, ns := range took {
+		if name != s.slow && ns >= took[s.slow] {
+			t.Errorf("%q has %d ns of %s, and %q %d", name, ns, s.span, s.slow, took[s.slow])
+		}
+	}
+	if s.slow != "" && waited == 0 {
+		t.Errorf("no time in the mailbox of %s: %v", s.slow, took)
 	}
 }
 
