@@ -124,8 +124,9 @@ func (w *twins) while(t *testing.T, work func(c *vmtest.Collector)) {
 	}
 }
 
-// compare checks that both ways count the same events and instances of each outcome. Functions report
-// fewer starts of mailbox: silent is the number of messages whose start they miss.
+// compare checks that both ways count the same events and instances of each outcome, and that the times of
+// each instance are in order. Functions report fewer starts of mailbox: silent is the number of messages
+// whose start they miss.
 func (w *twins) compare(t *testing.T, silent uint64) {
 	t.Helper()
 	instances := [2][]bpf.Instance{w.told[byProbes](), w.told[byFunctions]()}
@@ -146,35 +147,114 @@ func (w *twins) compare(t *testing.T, silent uint64) {
 		if diff := gocmp.Diff(got[byProbes], got[byFunctions]); diff != "" || got[byProbes].Successes == 0 {
 			t.Errorf("%s: -probes +functions:\n%s%+v", o.Name, diff, got[byProbes])
 		}
-		logPairs(t, o.Name, paired(instances[byProbes], i), paired(instances[byFunctions], i))
+		comparePairs(t, o.Name, ofOutcome(instances[byProbes], i), ofOutcome(instances[byFunctions], i))
 	}
 }
 
-// logPairs logs how instances by functions differ from those by probes, which contain the hits at the
-// functions, and the other way round.
-func logPairs(t *testing.T, name string, probed, standing []bpf.Instance) {
+// A twinOrder says on which side of the event by probes the event by functions lies, for the starts and
+// the ends of the instances of an outcome. A thread passes both places one after the other, so the order
+// is the same for every instance, on a busy machine too.
+type twinOrder struct {
+	start, end side
+	nameless   bool // functions do not report the process
+}
+
+// A side is where an event by functions lies.
+type side int
+
+const (
+	earlier   side = -1
+	samePlace side = 0 // both ways have the event at the same place, so none of them is first
+	later     side = 1
+)
+
+// holds reports whether an event by functions lies on this side of the event by probes.
+func (s side) holds(probed, standing int64) bool {
+	return s == samePlace || s == earlier && standing <= probed || s == later && standing >= probed
+}
+
+// twinOrders returns the order for each outcome. If functions start later and end earlier, each instance
+// by functions lies within the one by probes.
+func twinOrders() map[string]twinOrder {
+	return map[string]twinOrder{
+		// The places are the first instructions behind the probes that the kernel emulates.
+		"gc":       {start: later, end: later},
+		"gc-minor": {start: later, end: later},
+		"gc-major": {start: later, end: later},
+		// The spawn is at the branch before its probe, and the exit at the entry of the function with the probe.
+		"lifetime": {start: earlier, end: earlier},
+		// The VM calls the function between the two probes.
+		"dirty-nif": {start: later, end: earlier},
+		"file-io":   {start: later, end: earlier},
+		// The sender calls one function behind the probe. The other one contains the probe of the receiver.
+		"message": {start: later, end: earlier},
+		// The sender calls the function, and the probe is where the receiver fetches the message.
+		"mailbox": {start: earlier, end: earlier},
+		// The start is the send of a message. Both ways have the same function for the end.
+		"call": {start: later, end: samePlace},
+		// The places are at the branches before the probes.
+		"port-busy": {start: earlier, end: earlier},
+		"dist-busy": {start: earlier, end: earlier, nameless: true},
+		// Both ways have the return of erts_schedule for the start. Its entry is before the probe in it.
+		"run": {start: samePlace, end: earlier},
+	}
+}
+
+// comparePairs checks that both ways have the same instances of an outcome, each of the same process, and
+// that their starts and ends are in the order of the outcome. It logs how the times differ.
+func comparePairs(t *testing.T, name string, probed, standing []bpf.Instance) {
 	t.Helper()
-	if len(probed) != len(standing) {
-		t.Logf("%s: %d instances by probes, %d by functions", name, len(probed), len(standing))
+	order, ok := twinOrders()[name]
+	if !ok {
+		t.Fatalf("%s has no order", name)
+	}
+	for i := range probed {
+		if order.nameless {
+			probed[i].Process = 0
+		}
+	}
+	sortPairs(probed)
+	sortPairs(standing)
+	if name == "mailbox" {
+		probed = withCounterpart(probed, standing)
+	}
+	if len(probed) != len(standing) || len(probed) == 0 {
+		t.Errorf("%s: %d instances by probes, %d by functions", name, len(probed), len(standing))
 		return
 	}
-	var later, earlier, more []int64
+	var starts, ends, more []int64
 	for i, p := range probed {
 		s := standing[i]
-		later, earlier = append(later, s.Start-p.Start), append(earlier, p.End-s.End)
+		if p.Process != s.Process || !order.start.holds(p.Start, s.Start) || !order.end.holds(p.End, s.End) {
+			t.Errorf("%s: by probes of %s from %d to %d, by functions of %s from %d to %d: not in the order %+v",
+				name, pidText(p.Process), p.Start, p.End, pidText(s.Process), s.Start, s.End, order)
+		}
+		starts, ends = append(starts, s.Start-p.Start), append(ends, s.End-p.End)
 		more = append(more, s.End-s.Start-(p.End-p.Start))
 	}
-	t.Logf("%s: %d instances of %d ns by probes; by functions they start %d ns later, end %d ns earlier, and are %d ns longer, as medians",
-		name, len(probed), median(lengths(probed)), median(later), median(earlier), median(more))
+	t.Logf("%s: %d instances of %d ns by probes; by functions they start %d ns later, end %d ns later, and are %d ns longer, as medians",
+		name, len(probed), median(lengths(probed)), median(starts), median(ends), median(more))
 }
 
-// paired returns the instances of an outcome in an order that is the same in both ways.
-func paired(all []bpf.Instance, outcome int) []bpf.Instance {
-	some := ofOutcome(all, outcome)
-	slices.SortStableFunc(some, func(a, b bpf.Instance) int {
+// withCounterpart returns the instances by probes that functions report too, if functions end earlier: no
+// other instance of the process ends between the two ends.
+func withCounterpart(probed, standing []bpf.Instance) []bpf.Instance {
+	var with []bpf.Instance
+	for _, s := range standing {
+		i := slices.IndexFunc(probed, func(p bpf.Instance) bool { return p.Process == s.Process && p.End >= s.End })
+		if i < 0 {
+			return with
+		}
+		with, probed = append(with, probed[i]), probed[i+1:]
+	}
+	return with
+}
+
+// sortPairs sorts instances of an outcome in an order that is the same in both ways.
+func sortPairs(all []bpf.Instance) {
+	slices.SortStableFunc(all, func(a, b bpf.Instance) int {
 		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.End, b.End))
 	})
-	return some
 }
 
 // twinOutcome returns a built-in outcome as each way observes it. Only exported functions report the end
