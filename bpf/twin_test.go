@@ -228,6 +228,7 @@ func comparePairs(t *testing.T, name string, probed, standing []bpf.Instance) {
 		if p.Process != s.Process || !order.start.holds(p.Start, s.Start) || !order.end.holds(p.End, s.End) {
 			t.Errorf("%s: by probes of %s from %d to %d, by functions of %s from %d to %d: not in the order %+v",
 				name, pidText(p.Process), p.Start, p.End, pidText(s.Process), s.Start, s.End, order)
+			return
 		}
 		starts, ends = append(starts, s.Start-p.Start), append(ends, s.End-p.End)
 		more = append(more, s.End-s.Start-(p.End-p.Start))
