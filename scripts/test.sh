@@ -51,7 +51,7 @@ if [ -n "${MATRIX:-}" ]; then
 		erl=$(OTP=$release erlang/otp/build.sh)
 		echo "live suites on OTP $release" >&2
 		BEAMSCOPE_OTP=${erl%/bin/erl} go test -p 1 -timeout 20m -count=1 \
-			./bpf ./erlang ./internal/fire/... ./internal/procname ./internal/session ./internal/top ./internal/vm ./internal/vmsource ||
+			./bpf ./erlang ./internal/fire/... ./internal/procname ./internal/ring ./internal/session ./internal/top ./internal/vm ./internal/vmsource ||
 			status=$?
 	done
 fi

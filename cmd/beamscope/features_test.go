@@ -182,12 +182,9 @@ func readFeatures(t *testing.T) (before, table, after string) {
 // extent reports whether a column is tried, and whether all of its features are. Other tests try much of
 // the VMs with probes on each release.
 func (c column) extent() (tried, all bool) {
-	all = matrix() || c.release == 25
+	all = vmtest.Matrix() || c.release == 25
 	return all || c.kind == "stock" || c == column{"stripped", 29}, all
 }
-
-// matrix reports whether all columns are tried in full.
-func matrix() bool { return os.Getenv("MATRIX") != "" }
 
 // Every feature that the table lists for a VM works there: the command's counts equal those of the
 // VM itself or the kernel. A feature that a VM does not offer is refused, with the reason that the

@@ -40,10 +40,10 @@ const (
 // unlimited is more slots than any test reads.
 const unlimited = 1e15
 
-// byHand starts a VM with the given arguments, and begins to read its ring.
-func byHand(t *testing.T, args []string, specs ...outcome.Spec) *hand {
+// byHand starts a VM of this OTP with the given arguments, and begins to read its ring.
+func byHand(t *testing.T, otp erlang.OTP, args []string, specs ...outcome.Spec) *hand {
 	t.Helper()
-	beam := vmtest.Start(t, erlang.Options{Carrier: erlang.Ring, Args: append([]string{"+S", "1:1"}, args...)})
+	beam := vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Ring, Args: append([]string{"+S", "1:1"}, args...)})
 	return handOf(t, beam, specs...)
 }
 
@@ -156,7 +156,9 @@ const places = 100
 // A writer that is killed within a record leaves a slot that is never written. The slot is lost, and
 // so are the spans that may have had their end there: none of them times out. All other records
 // count. The test kills writers wherever the VM can preempt them.
-func TestKilledWriters(t *testing.T) {
+func TestKilledWriters(t *testing.T) { onEachVM(t, killedWritersOn) }
+
+func killedWritersOn(t *testing.T, otp erlang.OTP) {
 	single := spec("a", longDMax)
 	single.Detail = outcome.Everything
 	for _, test := range []struct {
@@ -169,7 +171,7 @@ func TestKilledWriters(t *testing.T) {
 		{"with its process", `<<"a">>`, `ok`, single},
 	} {
 		t.Run(test.what, func(t *testing.T) {
-			h := byHand(t, nil, test.spec)
+			h := byHand(t, otp, nil, test.spec)
 			h.eval("%s", test.before)
 			for range 3 {
 				h.during("span_hazards:cut(%s, %d)", test.name, places)
@@ -202,7 +204,9 @@ const spansOf = `[beamscope:with_span(<<"a">>, fun() -> ok end) || _ <- lists:se
 // A writer that is suspended within a record completes it later. If the ring was not full meanwhile,
 // nothing is lost. Otherwise it may write into the slot of a later record. All records that are not
 // seen are lost, and no span times out. The test suspends writers wherever the VM can preempt them.
-func TestSuspendedWriters(t *testing.T) {
+func TestSuspendedWriters(t *testing.T) { onBoth(t, suspendedWritersOn) }
+
+func suspendedWritersOn(t *testing.T, otp erlang.OTP) {
 	const lap = 1 << minLogSlots
 	for _, test := range []struct {
 		what  string
@@ -213,7 +217,7 @@ func TestSuspendedWriters(t *testing.T) {
 		{"some laps that are not read", []int{lap, 2 * lap}},
 	} {
 		t.Run(test.what, func(t *testing.T) {
-			h := byHand(t, smallRing, spec("a", longDMax))
+			h := byHand(t, otp, smallRing, spec("a", longDMax))
 			h.eval(spansOf, 1)
 			h.read(0)
 			h.eval(`span_hazards:hold(<<"a">>, %d)`, places)
@@ -252,9 +256,11 @@ func TestSuspendedWriters(t *testing.T) {
 
 // The number of a lap has 7 bits. After all of them the laps begin again, and each record counts
 // once.
-func TestManyLaps(t *testing.T) {
+func TestManyLaps(t *testing.T) { onEachVM(t, manyLapsOn) }
+
+func manyLapsOn(t *testing.T, otp erlang.OTP) {
 	const lap, laps, each = 1 << minLogSlots, lapMask + 4, 100
-	h := byHand(t, smallRing, spec("a", longDMax))
+	h := byHand(t, otp, smallRing, spec("a", longDMax))
 	spans := 0
 	for h.slots() < lap*laps {
 		h.eval(spansOf, each)
@@ -268,9 +274,11 @@ func TestManyLaps(t *testing.T) {
 
 // If a ring is overwritten before it is read, the records that are lost are counted, and the window
 // is not observed. No span times out, and the window after it is exact again.
-func TestOverrun(t *testing.T) {
+func TestOverrun(t *testing.T) { onBoth(t, overrunOn) }
+
+func overrunOn(t *testing.T, otp erlang.OTP) {
 	const n = 3000
-	h := byHand(t, smallRing, spec("a", longDMax))
+	h := byHand(t, otp, smallRing, spec("a", longDMax))
 	h.eval(spansOf, n)
 	got := h.sum(afterAll)
 	if lost := h.lost(); h.records+lost != 2*n || h.records != 1<<minLogSlots {
@@ -283,7 +291,9 @@ func TestOverrun(t *testing.T) {
 
 // A torn or senseless record is lost or ignored. It changes no other span, whatever a program leaves
 // in the ring.
-func TestTornRecord(t *testing.T) {
+func TestTornRecord(t *testing.T) { onBoth(t, tornRecordOn) }
+
+func tornRecordOn(t *testing.T, otp erlang.OTP) {
 	const (
 		begin = `{_, {ring, _, Id, Text}} = beamscope:start_span(<<"a">>), First = span_hazards:head(),
 			Time = os:perf_counter() band 16#FFFFFFFFFF, Name = (Text bsl 40) bor Time, Success = 2 bsl 49, Failure = (3 bor 4) bsl 49, Nowhere = (200 bsl 37) bor 5,
@@ -315,7 +325,7 @@ func TestTornRecord(t *testing.T) {
 		{"a name that does not exist", `Put((4000 bsl 40) bor Time, Success bor Nowhere)`, 0, exact},
 	} {
 		t.Run(test.what, func(t *testing.T) {
-			h := byHand(t, nil, spec("a", longDMax))
+			h := byHand(t, otp, nil, spec("a", longDMax))
 			h.eval(spansOf, 1)
 			h.read(0)
 			h.read(0) // the name of its spans is known from now on
@@ -337,12 +347,14 @@ func TestTornRecord(t *testing.T) {
 // The class of a failure reaches the collector whole if it has at most 255 bytes, and otherwise its
 // first 255 bytes do. A process and a parent reach it too. If the table of texts has no room for a
 // class, the failure counts without it.
-func TestFailureClasses(t *testing.T) {
+func TestFailureClasses(t *testing.T) { onEachVM(t, failureClassesOn) }
+
+func failureClassesOn(t *testing.T, otp erlang.OTP) {
 	const most = 255
 	long := strings.Repeat("0123456789", 30)
 	a := spec("a", longDMax)
 	a.Detail = outcome.Everything
-	h := byHand(t, nil, a)
+	h := byHand(t, otp, nil, a)
 	classes := []struct{ term, want string }{
 		{`<<>>`, ""}, {`oops`, "oops"}, {`"text"`, "text"}, {`{error, 7}`, "{error,7}"},
 		{`<<16#e9/utf8>>`, "é"}, {`<<255, 254>>`, "\xff\xfe"},
@@ -384,8 +396,10 @@ func TestFailureClasses(t *testing.T) {
 
 // A ring keeps its place: collections, hibernation, new code and another decision about the carrier
 // do not move it. All spans go on being counted.
-func TestRingStaysWhereItIs(t *testing.T) {
-	h := byHand(t, nil, spec("a", longDMax))
+func TestRingStaysWhereItIs(t *testing.T) { onEachVM(t, ringStaysWhereItIsOn) }
+
+func ringStaysWhereItIsOn(t *testing.T, otp erlang.OTP) {
+	h := byHand(t, otp, nil, spec("a", longDMax))
 	const each = 50
 	for i, step := range []string{
 		`ok`,
@@ -408,8 +422,10 @@ func TestRingStaysWhereItIs(t *testing.T) {
 
 // Two processes may add the same name at the same time. Then the table has it twice, and the spans of
 // both belong to the same outcome.
-func TestNameTwiceInTheTable(t *testing.T) {
-	h := byHand(t, nil, spec("a", longDMax))
+func TestNameTwiceInTheTable(t *testing.T) { onBoth(t, nameTwiceInTheTableOn) }
+
+func nameTwiceInTheTableOn(t *testing.T, otp erlang.OTP) {
+	h := byHand(t, otp, nil, spec("a", longDMax))
 	const each = 10
 	numbers := make(map[string]bool)
 	for range 3 {

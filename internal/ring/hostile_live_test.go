@@ -25,8 +25,9 @@ const array = `A = element(2, persistent_term:get(beamscope_ring_3)), `
 
 // If a VM damages its ring while it is read, a notice says so. The spans that are open are lost, and
 // later windows are not observed.
-func TestDamagedRing(t *testing.T) {
-	otp := vmtest.Private(t)
+func TestDamagedRing(t *testing.T) { onBoth(t, damagedRingOn) }
+
+func damagedRingOn(t *testing.T, otp erlang.OTP) {
 	for _, test := range []struct{ what, damage, notice string }{
 		{"a head goes back", `atomics:put(A, 65, 5)`, "ring 0 went from"},
 		{"a head is far ahead", `atomics:put(A, 65, 1 bsl 60)`, "ring 0 went from"},

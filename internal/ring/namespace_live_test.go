@@ -15,15 +15,14 @@ import (
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
-// elsewhere returns an OTP whose VMs run in PID and time namespaces of their own. Their clock is an
+// elsewhere returns this OTP with VMs that run in PID and time namespaces of their own. Their clock is an
 // hour ahead.
-func elsewhere(t *testing.T) erlang.OTP {
+func elsewhere(t *testing.T, otp erlang.OTP) erlang.OTP {
 	t.Helper()
 	const namespaces = "unshare --pid --fork --kill-child --mount-proc --time --monotonic 3600"
 	if out, err := exec.Command("sh", "-c", namespaces+" true").CombinedOutput(); err != nil {
 		vmtest.Missing(t, fmt.Errorf("no namespaces: %w: %s", err, out))
 	}
-	otp := vmtest.Private(t)
 	script := fmt.Sprintf("#!/bin/sh\nexec %s %s \"$@\"\n", namespaces, otp.Erl)
 	otp.Erl = filepath.Join(t.TempDir(), "erl")
 	if err := os.WriteFile(otp.Erl, []byte(script), 0o755); err != nil {
@@ -34,8 +33,10 @@ func elsewhere(t *testing.T) erlang.OTP {
 
 // The ring of a VM in other namespaces has the VM's PID there, and times by the clock there. Its
 // spans are counted under the PID that is valid here, at the times of our clock.
-func TestOtherNamespaces(t *testing.T) {
-	otp := elsewhere(t)
+func TestOtherNamespaces(t *testing.T) { onEachVM(t, otherNamespacesOn) }
+
+func otherNamespacesOn(t *testing.T, otp erlang.OTP) {
+	otp = elsewhere(t, otp)
 	beam := vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Ring, Args: []string{"+S", "2:2"}})
 	a := spec("a", time.Second)
 	a.Detail = outcome.Everything

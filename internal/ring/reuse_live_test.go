@@ -44,11 +44,12 @@ func startWithPID(t *testing.T, otp erlang.OTP, pid int) *erlang.VM {
 
 // A VM may have the PID of one that has just ended. Its ring is found, and its spans are its own. The
 // open spans of the other VM are lost, or its last windows are not observed.
-func TestPIDReuse(t *testing.T) {
+func TestPIDReuse(t *testing.T) { onBoth(t, pidReuseOn) }
+
+func pidReuseOn(t *testing.T, otp erlang.OTP) {
 	for _, collected := range []bool{true, false} {
 		const open = 3 // spans of the first VM
 		t.Run(map[bool]string{true: "after its windows", false: "at once"}[collected], func(t *testing.T) {
-			otp := vmtest.Private(t)
 			vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Probes}) // keeps the source running
 			before := vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Ring})
 			a := spec("a", time.Second)

@@ -125,8 +125,10 @@ func (r *run) awaitObserved() {
 
 // If the only collector is killed, spans stop recording when its lease ends. The next collector
 // counts what starts from then on, and nothing that its predecessor has counted.
-func TestSilentAfterKill(t *testing.T) {
-	beam := vmtest.Start(t, erlang.Options{Carrier: erlang.Ring, Args: []string{"+S", "2:2"}})
+func TestSilentAfterKill(t *testing.T) { onBoth(t, silentAfterKillOn) }
+
+func silentAfterKillOn(t *testing.T, otp erlang.OTP) {
+	beam := vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Ring, Args: []string{"+S", "2:2"}})
 	cmd, await := startCollector(t, beam)
 	await(0)
 	vmtest.Eval(t, beam, `true = register(owner, spawn(fun() ->

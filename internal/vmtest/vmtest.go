@@ -99,6 +99,10 @@ func Missing(t testing.TB, err error) {
 	t.Skip(err)
 }
 
+// Matrix reports whether tests run on more VMs than usual, because the environment contains MATRIX:
+// see scripts/test.sh.
+func Matrix() bool { return os.Getenv("MATRIX") != "" }
+
 // Private returns an Erlang/OTP with its own copy of the emulator. Probes are attached to a file,
 // so collectors of other programs and of tests that run at the same time do not reach the VMs
 // that run the copy.
