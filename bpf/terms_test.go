@@ -1,16 +1,17 @@
 package bpf_test
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/procname"
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
 
@@ -18,11 +19,7 @@ import (
 // 26 the pid in a term depends on the size. It passes further arguments of erl to the test.
 func onEachTable(t *testing.T, test func(t *testing.T, otp erlang.OTP, args []string)) {
 	vmtest.OnEach(t, func(t *testing.T, otp erlang.OTP) {
-		sizes := []string{""}
-		if !strings.HasPrefix(otp.Version, "25.") {
-			sizes = append(sizes, "5000000")
-		}
-		for _, size := range sizes {
+		for _, size := range []string{"", "5000000"} {
 			var args []string
 			if size != "" {
 				args = []string{"+P", size}
@@ -32,27 +29,40 @@ func onEachTable(t *testing.T, test func(t *testing.T, otp erlang.OTP, args []st
 	})
 }
 
-// Processes are the same, whether a probe reports them as text or a stand-in as a term.
+// Processes are the same, whether a probe reports them as text or a stand-in as a term, or a span has its
+// process. In a large table they have large pids, and names.
 func TestPidsInTerms(t *testing.T) {
 	onEachTable(t, func(t *testing.T, otp erlang.OTP, args []string) {
 		const spawned = 2000
 		vm := vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Probes, Args: args})
+		if args != nil {
+			vmtest.SpawnMany(t, vm)
+		}
 		lifetime, run := builtin(t, "lifetime", bpf.GroupByPID), builtin(t, "run", bpf.GroupByPID)
-		c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{lifetime, run}, Window: int64(time.Second / 2)})
+		c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{lifetime, run, streamed(load(endless))}, Window: int64(time.Second / 2)})
 		c.Observe(vm)
+		stream := c.Streamed()
 		answer := newAnswer(t, c.Call(vm, "erlang", "apply", vmtest.Fun(fmt.Sprintf(`
 			[begin
-				{Pid, Ref} = spawn_monitor(fun() -> erlang:yield() end),
+				{Pid, Ref} = spawn_monitor(fun() -> beamscope:with_span(<<"load">>, fun() -> erlang:yield() end) end),
 				receive {_, Ref, _, _, _} -> Pid end
 			end || _ <- lists:seq(1, %d)]`, spawned))))
 		c.ReadAll()
-		nothingLost(t, c, 0, vm)
-		nothingLost(t, c, 1, vm)
+		spans := stream()
+		for i := range c.Opts.Outcomes {
+			nothingLost(t, c, i, vm)
+		}
+		if len(spans) != spawned {
+			t.Fatalf("%d spans, want %d", len(spans), spawned)
+		}
 
 		lived, ran := groupsOf(c, 0), groupsOf(c, 1)
 		first := 0 // slices that were not seen
-		for range spawned {
+		for i := range spawned {
 			process := answer.process()
+			if spans[i].Process != process {
+				t.Fatalf("span %d is of %s, want %s", i, pidText(spans[i].Process), pidText(process))
+			}
 			if n := lived[process].Successes; n != 1 {
 				t.Fatalf("%s lived %d times", pidText(process), n)
 			}
@@ -74,7 +84,30 @@ func TestPidsInTerms(t *testing.T) {
 		if len(ran) > 20 { // some come and go beside
 			t.Errorf("%d processes ran that were never there", len(ran))
 		}
+		hasName(t, vm)
 	})
+}
+
+// hasName checks that the memory of a VM has the name of a new process.
+func hasName(t *testing.T, vm *erlang.VM) {
+	t.Helper()
+	const name = "named"
+	process := newAnswer(t, vmtest.Eval(t, vm, `P = spawn(timer, sleep, [infinity]), true = register(`+name+`, P), P`)).process()
+	r, err := new(procname.Layouts).Open(t.Context(), vm.PID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for {
+		got, err := r.Lookup(uint32(process), uint32(uint16(process>>32)))
+		if errors.Is(err, procname.ErrUnsettled) {
+			continue
+		}
+		if err != nil || got.Registered != name {
+			t.Errorf("%s: %+v, error %v, want %s", pidText(process), got, err, name)
+		}
+		return
+	}
 }
 
 func pidText(process uint64) string {

@@ -111,6 +111,11 @@ func settled(t testing.TB, r *Reader, pid string) (Name, error) {
 func TestNamesAreTheVMs(t *testing.T) {
 	t.Run("with probes", func(t *testing.T) { namesAreTheVMs(t, vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})) })
 	onStock(t, namesAreTheVMs)
+	t.Run("large pids", func(t *testing.T) {
+		vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes, Args: []string{"+P", "4000000"}})
+		vmtest.SpawnMany(t, vm)
+		namesAreTheVMs(t, vm)
+	})
 }
 
 func namesAreTheVMs(t *testing.T, vm *erlang.VM) {

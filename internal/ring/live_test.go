@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
@@ -411,4 +413,31 @@ func instancesOn(t *testing.T, otp erlang.OTP) {
 		out.Status != outcome.Success || out.Parent != 0 || out.Start > in.Start || in.End > out.End {
 		t.Errorf("%+v", r.single)
 	}
+}
+
+// In a VM with a large table that has had more than 2^20 processes, each instance has the process that
+// the VM itself prints.
+func TestLargePIDs(t *testing.T) {
+	vmtest.OnEach(t, func(t *testing.T, otp erlang.OTP) {
+		const processes = 1000
+		a := spec("a", longDMax)
+		a.Detail = outcome.Everything
+		beam := vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Ring, Args: []string{"+S", "1:1", "+P", "4000000"}})
+		vmtest.SpawnMany(t, beam)
+		h := handOf(t, beam, a)
+		want := h.eval(`[begin
+			{P, M} = spawn_monitor(fun() -> beamscope:with_span(<<"a">>, fun() -> ok end) end),
+			receive {'DOWN', M, process, P, normal} -> P end
+		end || _ <- lists:seq(1, %d)]`, processes)
+		if n := h.sum(afterAll); n.Successes != processes || len(h.instances) != processes {
+			t.Fatalf("%d instances: %+v", len(h.instances), n)
+		}
+		var got []string
+		for _, i := range h.instances {
+			got = append(got, i.Process.String())
+		}
+		if diff := cmp.Diff(want, "["+strings.Join(got, ",")+"]"); diff != "" {
+			t.Errorf("-VM +ring:\n%s", diff)
+		}
+	})
 }

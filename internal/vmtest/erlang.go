@@ -1,6 +1,7 @@
 package vmtest
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -34,6 +35,21 @@ func Eval(t testing.TB, vm *erlang.VM, expressions string) string {
 // lines.
 func Fun(expressions string) string {
 	return "[fun() -> " + strings.Join(strings.Fields(expressions), " ") + " end, []]"
+}
+
+// ManyPIDs is more processes than fit into 20 bits.
+const ManyPIDs = 1<<20 + 1<<16
+
+// SpawnMany makes a VM spawn [ManyPIDs] processes that exit at once. Later pids have large numbers, or,
+// before OTP 26, large serials.
+func SpawnMany(t testing.TB, vm *erlang.VM) {
+	t.Helper()
+	Eval(t, vm, fmt.Sprintf(`lists:foreach(fun erlang:spawn/1, lists:duplicate(%d, fun erlang:self/0))`, ManyPIDs))
+	pid := Integers(t, Eval(t, vm, "pid_to_list(self())"))
+	const numberBits = 15 // before OTP 26
+	if number, serial := pid[1], pid[2]; number+serial<<numberBits < ManyPIDs {
+		t.Fatalf("the VM has a process with the number %d and the serial %d", number, serial)
+	}
 }
 
 var integer = regexp.MustCompile(`-?\d+`)
