@@ -394,8 +394,8 @@ func failureClassesOn(t *testing.T, otp erlang.OTP) {
 	}
 }
 
-// A ring keeps its place: collections, hibernation, new code and another decision about the carrier
-// do not move it. All spans go on being counted.
+// A ring keeps its place: collections, hibernation, new code, another decision about the carrier and a
+// restart of the application do not move it. All spans go on being counted.
 func TestRingStaysWhereItIs(t *testing.T) { onEachVM(t, ringStaysWhereItIsOn) }
 
 func ringStaysWhereItIsOn(t *testing.T, otp erlang.OTP) {
@@ -407,6 +407,7 @@ func ringStaysWhereItIsOn(t *testing.T, otp erlang.OTP) {
 		`{P, M} = spawn_monitor(fun() -> erlang:hibernate(erlang, exit, [woken]) end), P ! wake, receive {'DOWN', M, process, _, woken} -> ok end`,
 		`[begin code:purge(M), {module, M} = code:load_file(M), code:purge(M) end || M <- [beamscope, beamscope_ring, beamscope_facilities]], ok`,
 		`beamscope_facilities:refresh(), ok`,
+		`ok = application:start(beamscope), ok = application:stop(beamscope), ok = application:unload(beamscope), ok = application:start(beamscope)`,
 	} {
 		h.eval("%s", step)
 		h.eval(spansOf, each)

@@ -55,6 +55,31 @@ func damagedRingOn(t *testing.T, otp erlang.OTP) {
 	}
 }
 
+// If the memory of a ring is freed and the VM makes another ring, the first one is not read any more, and a
+// notice says so. Its open spans are lost, and later windows are not observed. A collector that begins
+// then reads the other ring.
+func TestMovedRing(t *testing.T) { onBoth(t, movedRingOn) }
+
+func movedRingOn(t *testing.T, otp erlang.OTP) {
+	beam := vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Ring, Args: []string{"+S", "1:1", "+MMmcs", "0"}}) // freed memory is unmapped at once
+	first := observe(t, beam, spec("a", time.Second))
+	first.awaitObserved()
+	vmtest.Eval(t, beam, `[beamscope:start_span(<<"a">>) || _ <- [1, 2, 3]], ok`)
+	first.collectTo(monotonic.Now())
+	vmtest.Eval(t, beam, `[persistent_term:erase(K) || {K, _} <- persistent_term:get(), K =:= beamscope_ring_3 orelse element(1, K) =:= beamscope_ring_3],
+		persistent_term:erase(beamscope_facilities), Keep = binary:copy(<<1>>, 1 bsl 24), ok = beamscope:with_span(<<"a">>, fun() -> ok end), persistent_term:put(keep, Keep)`)
+	first.awaitNotice("are not read any more")
+	second := observe(t, beam, spec("a", time.Second))
+	second.awaitObserved()
+	want := recordedSpans(t, beam, 50)
+	second.collectTo(monotonic.Now())
+	second.mustCount(want)
+	first.collectTo(monotonic.Now() + 2*int64(time.Second))
+	if n := first.total["a"]; n.Starts != 3 || n.Instances() != 0 || n.Loss.Missed != 3 || !n.Unobserved || first.lastObserved {
+		t.Errorf("the first ring: %+v", n)
+	}
+}
+
 // A ring that describes itself wrongly is not read, and a notice says so. It is read when it is right.
 func TestLyingRing(t *testing.T) {
 	otp := vmtest.Private(t)
