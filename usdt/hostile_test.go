@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -295,6 +296,7 @@ func FuzzNewFile(f *testing.F) {
 
 // check checks properties of all files.
 func check(t *testing.T, r io.ReaderAt) {
+	checkCode(t, r)
 	f, probes, err := everything(r)
 	if err != nil {
 		if !errors.Is(err, ErrFormat) && !errors.Is(err, ErrMachine) && !errors.Is(err, ErrNoProbes) {
@@ -312,5 +314,25 @@ func check(t *testing.T, r io.ReaderAt) {
 			}
 			checkArgs(t, f.Machine(), s.Args)
 		}
+	}
+}
+
+// checkCode checks what is read of a file's code.
+func checkCode(t *testing.T, r io.ReaderAt) {
+	f, err := NewFile(r)
+	if err != nil {
+		return
+	}
+	_, codeErr := f.CodeSegments()
+	_, exportedErr := f.Exported()
+	_, relocationsErr := f.Relocations()
+	starts, startsErr := f.FunctionStarts()
+	for _, err := range []error{codeErr, exportedErr, relocationsErr, startsErr} {
+		if err != nil && !errors.Is(err, ErrFormat) {
+			t.Errorf("error of no kind: %v", err)
+		}
+	}
+	if !slices.IsSorted(starts) {
+		t.Errorf("functions begin at %#x", starts)
 	}
 }
