@@ -25,15 +25,19 @@ import (
 )
 
 func main() {
-	out := flag.String("o", "dtrace/builds_gen.go", "the file to write")
+	out := flag.String("o", "dtrace/builds_gen.go", "the file for the places")
+	codes := flag.String("codes", "internal/samecode/known_gen.go", "the file for the code of the functions")
 	flag.Parse()
-	if err := run(*out, flag.Args()); err != nil {
+	if err := run(*out, *codes, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "standins:", err)
 		os.Exit(1)
 	}
 }
 
-func run(out string, executables []string) error {
+func run(out, codes string, executables []string) error {
+	if err := writeCodes(codes, executables); err != nil {
+		return err
+	}
 	given := make(map[string]dtrace.Build)
 	for _, path := range executables {
 		b, err := read(path)
@@ -66,12 +70,10 @@ func read(path string) (dtrace.Build, error) {
 		return dtrace.Build{}, err
 	}
 	defer f.Close()
-	all := builds()
-	i := slices.IndexFunc(all, func(b build) bool { return b.id == f.BuildID() })
-	if i < 0 {
-		return dtrace.Build{}, fmt.Errorf("nobody has looked at the build %s", f.BuildID())
+	known, err := buildOf(f)
+	if err != nil {
+		return dtrace.Build{}, err
 	}
-	known := all[i]
 	b := dtrace.Build{ID: known.id, Package: known.name, Release: known.release}
 	for _, p := range known.places {
 		place, err := locate(f, p)
@@ -81,6 +83,16 @@ func read(path string) (dtrace.Build, error) {
 		b.Places = append(b.Places, place)
 	}
 	return b, nil
+}
+
+// buildOf returns the build that an executable is.
+func buildOf(f *usdt.File) (build, error) {
+	all := builds()
+	i := slices.IndexFunc(all, func(b build) bool { return b.id == f.BuildID() })
+	if i < 0 {
+		return build{}, fmt.Errorf("nobody has looked at the build %s", f.BuildID())
+	}
+	return all[i], nil
 }
 
 // locate finds a place, and checks it.

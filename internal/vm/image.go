@@ -22,8 +22,10 @@ type Image struct {
 	Probes  []usdt.Probe // probes of the VM's provider, and stand-ins for missing ones
 
 	// Build is the known build of the executable, if it has no probes and its functions stand in
-	// for them. Otherwise its ID is "".
-	Build dtrace.Build
+	// for them. Otherwise its ID is "". ByCode means that the executable is another build with the
+	// same code, whose places Build has.
+	Build  dtrace.Build
+	ByCode bool
 
 	// Messages contains, by the address of a site, where an event has the address of its message.
 	// It covers only functions that stand in for probes.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/internal/samecode"
 	"github.com/beamscope/beamscope/usdt"
 )
 
@@ -15,16 +16,23 @@ import (
 type UnknownBuildError struct {
 	ID      string // GNU build ID in hexadecimal, or "" if there is none
 	Release int    // release of Erlang/OTP, or 0 if unknown
+	Reason  error  // why it has not the code of a known build either, or nil
 }
 
+func (e *UnknownBuildError) Unwrap() error { return e.Reason }
+
 func (e *UnknownBuildError) Error() string {
-	switch {
-	case e.ID == "":
-		return "no functions stand in for them, as the executable has no build ID to know it by"
-	case e.Release >= hidden:
+	if e.Release >= hidden {
 		return fmt.Sprintf("no functions stand in for them, as %s does not export its functions", dtrace.ReleaseName(e.Release))
 	}
-	return fmt.Sprintf("no functions stand in for them, as the build %s is not a known one", e.ID)
+	text := fmt.Sprintf("no functions stand in for them, as the build %s is not a known one", e.ID)
+	if e.ID == "" {
+		text = "no functions stand in for them, as the executable has no build ID to know it by"
+	}
+	if e.Reason != nil {
+		text += ": " + e.Reason.Error()
+	}
+	return text
 }
 
 // hidden is the first release of Erlang/OTP that is compiled with -fvisibility=hidden.
@@ -36,11 +44,26 @@ func (i *Image) standIn(f *usdt.File) error {
 	build, ok := dtrace.LookupBuild(f.BuildID())
 	switch {
 	case !ok:
-		return fmt.Errorf("%w (%w)", ErrNoProbes, &UnknownBuildError{ID: f.BuildID(), Release: i.Release})
+		return i.standInByCode(f)
 	case build.Release != i.Release:
 		return fmt.Errorf("%w: it is %s, with the build ID of %s", usdt.ErrFormat, dtrace.ReleaseName(i.Release), build.Package)
 	}
 	return i.use(f, build)
+}
+
+// standInByCode is standIn for a build that may have the same code as a known one.
+func (i *Image) standInByCode(f *usdt.File) error {
+	unknown := UnknownBuildError{ID: f.BuildID(), Release: i.Release}
+	if i.Release == 0 {
+		return fmt.Errorf("%w (%w)", ErrNoProbes, &unknown)
+	}
+	match, err := samecode.Recognise(f, i.Release)
+	if err != nil {
+		unknown.Reason = err
+		return fmt.Errorf("%w (%w)", ErrNoProbes, &unknown)
+	}
+	i.ByCode = true
+	return i.use(f, match.Build)
 }
 
 // use makes the places of a build the probes of the image.

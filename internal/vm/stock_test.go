@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/internal/samecode"
 	"github.com/beamscope/beamscope/internal/target"
 	"github.com/beamscope/beamscope/internal/vm"
 	"github.com/beamscope/beamscope/internal/vmtest"
@@ -64,6 +65,19 @@ func stockImage(t *testing.T, path string, release int) {
 	}
 }
 
+// A build with another build ID is the known one if it has the same code.
+func TestSameCode(t *testing.T) {
+	for _, release := range vmtest.StockReleases() {
+		t.Run(strconv.Itoa(release), func(t *testing.T) {
+			path := vmtest.Rebuilt(t, release).Emulator()
+			stockImage(t, path, release)
+			if image, err := vm.ReadImage(t.Context(), path, nil); err != nil || !image.ByCode {
+				t.Errorf("by its code: %t, error %v", image.ByCode, err)
+			}
+		})
+	}
+}
+
 // An unknown build has no functions that stand in for probes. Neither does a file whose code does
 // not match the build that it claims to be.
 func TestOtherBuilds(t *testing.T) {
@@ -88,9 +102,16 @@ func TestOtherBuilds(t *testing.T) {
 		_, err := vm.ReadImage(t.Context(), other, nil)
 		return err
 	}
-	err = read(bytes.Replace(original, id, bytes.Repeat([]byte{0xab}, len(id)), 1))
+	otherID := func(data []byte) []byte { return bytes.Replace(data, id, bytes.Repeat([]byte{0xab}, len(id)), 1) }
+	exit := slices.IndexFunc(image.Probes, func(p usdt.Probe) bool { return p.Name == "process__exit" })
+	changed := otherID(original)
+	changed[image.Probes[exit].Sites[0].Offset+0x100]++
+	err = read(changed)
 	if unknown := (*vm.UnknownBuildError)(nil); !errors.Is(err, vm.ErrNoProbes) || !errors.As(err, &unknown) || unknown.Release != 25 || !strings.Contains(err.Error(), strings.Repeat("ab", len(id))) {
-		t.Errorf("another build ID: error %v", err)
+		t.Errorf("another build ID, and other code: error %v", err)
+	}
+	if !errors.Is(err, samecode.ErrNone) || !strings.Contains(err.Error(), "erts_do_exit_process") {
+		t.Errorf("error %v, want that the function erts_do_exit_process has other code", err)
 	}
 	for _, p := range image.Build.Places {
 		code, err := hex.DecodeString(p.Code)
@@ -99,7 +120,7 @@ func TestOtherBuilds(t *testing.T) {
 		}
 		i := slices.IndexFunc(image.Probes, func(found usdt.Probe) bool { return found.Name == p.Probe })
 		at := image.Probes[i].Sites[slices.IndexFunc(image.Probes[i].Sites, func(s usdt.Site) bool { return s.Address == p.Address })].Offset
-		changed := bytes.Clone(original)
+		changed = bytes.Clone(original)
 		changed[int(at)+len(code)-1]++
 		if err := read(changed); !errors.Is(err, usdt.ErrFormat) || !strings.Contains(err.Error(), p.Function) {
 			t.Errorf("other code in %s: error %v", p.Function, err)
