@@ -2,8 +2,10 @@ package procname
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/beamscope/beamscope/internal/debuginfo"
+	"github.com/beamscope/beamscope/internal/samecode"
 	"github.com/beamscope/beamscope/usdt"
 )
 
@@ -47,6 +49,29 @@ func knownLayout(f *usdt.File) (l layout, ok bool, err error) {
 	return layout{}, false, nil
 }
 
+// knownByCode returns the layout of an executable that has the same code as a known build, and another
+// build ID or none. ok is false if there is no such build, or if the executable does not show it.
+func knownByCode(f *usdt.File) (l layout, ok bool) {
+	const anyRelease = 0
+	match, err := samecode.Recognise(f, anyRelease)
+	if err != nil {
+		return layout{}, false
+	}
+	all := knownBuilds()
+	i := slices.IndexFunc(all, func(b knownBuild) bool { return b.id == match.Build.ID })
+	if i < 0 {
+		return layout{}, false
+	}
+	if all[i].ranges, ok = match.Variable(rangesVariable); !ok {
+		return layout{}, false
+	}
+	l, err = all[i].layout(f)
+	return l, err == nil
+}
+
+// rangesVariable is the static variable of beam_ranges.c with the loaded code.
+const rangesVariable = "r"
+
 // layout returns the layout of an executable of the build.
 func (b knownBuild) layout(f *usdt.File) (layout, error) {
 	structs := make(map[string]structure)
@@ -68,11 +93,12 @@ func (b knownBuild) layout(f *usdt.File) (layout, error) {
 // The function with which the VM spawns its first process, in OTP 21 and later.
 const firstFunction = "erl_init:start/2"
 
-// prove checks a layout that was chosen by build ID alone: it reads the VM's first process with it.
-// This is needed because the owner of an executable can give it any build ID.
+// prove checks a layout that was chosen by the build ID or by the code of some functions: it reads the
+// VM's first process with it. This is needed because the owner of an executable can give it any build
+// ID, and because not all of the code is compared.
 func (r *Reader) prove(init Name) error {
 	if init.Spawned != firstFunction {
-		return fmt.Errorf("%w: its build ID is that of a known build, but its first process seems to be spawned with %s, not %s", ErrNoLayout, init.Spawned, firstFunction)
+		return fmt.Errorf("%w: it seems to be a known build, but its first process seems to be spawned with %s, not %s", ErrNoLayout, init.Spawned, firstFunction)
 	}
 	return nil
 }

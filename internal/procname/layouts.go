@@ -241,9 +241,14 @@ func readDebugOf[T any](ctx context.Context, store *symbols.Store, p usdt.Proces
 }
 
 // layoutOf reads a layout with its addresses. Separate debugging information also has the
-// symbols that stripping removes.
-func layoutOf(ctx context.Context, _, debug *usdt.File) (layout, error) {
+// symbols that stripping removes. A stripped executable may have the code of a known build.
+func layoutOf(ctx context.Context, exe, debug *usdt.File) (layout, error) {
 	l, err := readLayout(ctx, debug)
+	if errors.Is(err, debuginfo.ErrNone) {
+		if known, ok := knownByCode(exe); ok {
+			return known, nil
+		}
+	}
 	if err != nil {
 		return layout{}, err
 	}
@@ -251,7 +256,7 @@ func layoutOf(ctx context.Context, _, debug *usdt.File) (layout, error) {
 		return layout{}, err
 	}
 	if l.noCode == nil {
-		l.code.ranges, l.noCode = debug.Variable("r") // of beam_ranges.c
+		l.code.ranges, l.noCode = debug.Variable(rangesVariable)
 	}
 	if l.noCode == nil {
 		l.code.active, l.noCode = debug.Variable("the_active_code_index")

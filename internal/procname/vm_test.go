@@ -116,6 +116,11 @@ func TestNamesAreTheVMs(t *testing.T) {
 		vmtest.SpawnMany(t, vm)
 		namesAreTheVMs(t, vm)
 	})
+	for _, release := range vmtest.StockReleases() {
+		t.Run(fmt.Sprintf("rebuilt OTP %d", release), func(t *testing.T) {
+			namesAreTheVMs(t, vmtest.StartOn(t, vmtest.Rebuilt(t, release), erlang.Options{}))
+		})
+	}
 }
 
 func namesAreTheVMs(t *testing.T, vm *erlang.VM) {
