@@ -67,6 +67,7 @@ type VM struct {
 	Stripped bool
 	Symbols  string
 	BuildID  string // of the executable, "" if it has none
+	ByCode   bool   // another build than Build, with the same code
 
 	Err error // why Probes could not be read, or that there are none
 }

@@ -217,21 +217,25 @@ func TestInterrupted(t *testing.T) {
 	})
 }
 
-// A known build is reported as such. Only what it cannot show needs another VM.
+// A known build, or one with the same code, is reported as such. Only what it cannot show needs another
+// VM.
 func TestKnownBuild(t *testing.T) {
-	s := healthy()
+	s, byCode := healthy(), false
 	standIns(&s)
 	find := s.VMs
 	s.VMs = func(ctx context.Context) ([]VM, usdt.Skipped, error) {
 		vms, skipped, err := find(ctx)
-		vms[0].Outcomes = vms[0].Outcomes[1:]
+		vms[0].Outcomes, vms[0].ByCode = vms[0].Outcomes[1:], byCode
 		return vms, skipped, err
 	}
-	r := Examine(t.Context(), s, ignore)
-	i := slices.IndexFunc(r.Checks, func(c Check) bool { return c.Name == "Erlang VM" })
-	c := r.Checks[i]
-	if c.Status != OK || !strings.Contains(c.Found, "known build: erlang-base 1:25.2.3") || c.Do != "" {
-		t.Errorf("%+v", c)
+	for _, want := range []string{"known build: erlang-base 1:25.2.3", "same code as erlang-base 1:25.2.3"} {
+		r := Examine(t.Context(), s, ignore)
+		i := slices.IndexFunc(r.Checks, func(c Check) bool { return c.Name == "Erlang VM" })
+		c := r.Checks[i]
+		if c.Status != OK || !strings.Contains(c.Found, want) || c.Do != "" {
+			t.Errorf("%+v, want %q", c, want)
+		}
+		byCode = true
 	}
 }
 

@@ -67,6 +67,7 @@ func running(ctx context.Context, which vm.Target) ([]VM, usdt.Skipped, error) {
 			Flavour:  string(image.Flavour),
 			Probes:   len(image.Probes),
 			Build:    image.Build.Package,
+			ByCode:   image.ByCode,
 			Outcomes: outcomes,
 			Explains: image.Build.Sees(explained),
 			Stopped:  f.Stopped(),

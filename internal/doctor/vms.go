@@ -140,7 +140,11 @@ func (e *examination) withoutProbes(v VM, c *Check) {
 
 // knownBuild completes the check of a VM that has no probes, and whose functions stand in for them.
 func (v VM) knownBuild(c *Check) {
-	c.Found += fmt.Sprintf(", known build: %s. It has no probes, and its functions stand in for them", v.Build)
+	known := "known build: " + v.Build
+	if v.ByCode {
+		known = "same code as " + v.Build
+	}
+	c.Found += fmt.Sprintf(", %s. It has no probes, and its functions stand in for them", known)
 	var unseen []string
 	if names := v.unseen(); len(names) > 0 {
 		unseen = append(unseen, strings.Join(names, ", "))

@@ -262,6 +262,11 @@ func TestStandIns(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}
 	}
+	l.ByCode = true
+	text.Reset()
+	if err := Text(&text, l); err != nil || !strings.Contains(text.String(), "It has the same code as Debian 99, erlang-base 1, amd64") {
+		t.Errorf("by its code: error %v\n%s", err, text.String())
+	}
 	for _, want := range []string{
 		`"seen":{"by":"stand-in","functions":["one","two"],"why":"","differs":"It does not report the reason."}`,
 		`"seen":{"by":"","functions":[],"why":"no function of the VM is known to report it","differs":""}`,

@@ -19,8 +19,9 @@ type Listing struct {
 	Probes  []Probe
 
 	// Build is the build of the executable, if functions stand in for its missing probes; otherwise
-	// its ID is "".
-	Build dtrace.Build
+	// its ID is "". ByCode means that the executable is another build with the same code.
+	Build  dtrace.Build
+	ByCode bool
 
 	// NoProbes is the reason why no probe or function of the VM reports events, if its executable
 	// has no probes and its build is not known; otherwise "".
@@ -89,7 +90,11 @@ func (l Listing) standIns() string {
 			rows = append(rows, p.DTraceName()+"\t"+p.Seen.String())
 		}
 	}
-	text := fmt.Sprintf("\nThis VM has no probes. Its build is that of %s, and its functions stand in for some:\n\n", l.Build.Package) + table(rows)
+	known := "Its build is that of"
+	if l.ByCode {
+		known = "It has the same code as"
+	}
+	text := fmt.Sprintf("\nThis VM has no probes. %s %s, and its functions stand in for some:\n\n", known, l.Build.Package) + table(rows)
 	for _, p := range l.Probes {
 		if p.Members > 0 && p.StandIn.Doc != "" {
 			text += "\n" + strings.Join(wrap(strings.Fields(p.DTraceName()+": "+p.StandIn.Doc), 92), "\n  ") + "\n"
