@@ -35,6 +35,14 @@ func onStock(t *testing.T, test func(t *testing.T, otp erlang.OTP)) {
 	}
 }
 
+// onRebuilt is onStock, also with builds that are recognised by their code.
+func onRebuilt(t *testing.T, test func(t *testing.T, otp erlang.OTP)) {
+	onStock(t, test)
+	for _, release := range vmtest.StockReleases() {
+		t.Run(fmt.Sprintf("rebuilt %d", release), func(t *testing.T) { test(t, vmtest.Rebuilt(t, release)) })
+	}
+}
+
 // An interval is a part of a program's run, by its own clock.
 type interval struct{ from, to int64 }
 

@@ -12,7 +12,7 @@ import (
 
 // On a VM with stand-in functions each spawned process is one instance of lifetime, which is
 // counted with its spawned function.
-func TestLifetimesOfStockVM(t *testing.T) { onStock(t, lifetimesOfStockVM) }
+func TestLifetimesOfStockVM(t *testing.T) { onRebuilt(t, lifetimesOfStockVM) }
 
 func lifetimesOfStockVM(t *testing.T, otp erlang.OTP) {
 	const short, long = 10000, 5
@@ -39,7 +39,7 @@ func lifetimesOfStockVM(t *testing.T, otp erlang.OTP) {
 
 // On a VM with stand-in functions the address of a message identifies it: delays are equal to
 // those that the program measures, also if the receiver takes messages in another order.
-func TestMessagesOfStockVM(t *testing.T) { onStock(t, messagesOfStockVM) }
+func TestMessagesOfStockVM(t *testing.T) { onRebuilt(t, messagesOfStockVM) }
 
 func messagesOfStockVM(t *testing.T, otp erlang.OTP) {
 	const n = 50
