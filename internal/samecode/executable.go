@@ -72,6 +72,28 @@ func (x *executable) relocate() error {
 	return nil
 }
 
+// sizes returns a digest of the sizes of the functions in a source file, each with the padding behind
+// it. Functions that are not exported can be before the first exported one and behind the last. So it
+// takes all from the last exported function of the file before to the first one of the file behind. It
+// is "" if the file is not there.
+func (x *executable) sizes(s Source) string {
+	first, ok := slices.BinarySearch(x.starts, x.byName[s.First])
+	last, ok2 := slices.BinarySearch(x.starts, x.byName[s.Last])
+	if !ok || !ok2 || last < first {
+		return ""
+	}
+	if first > 0 {
+		first = max(x.named[first-1], 0)
+	}
+	for last++; last < len(x.starts) && x.named[last] != last; last++ {
+	}
+	var text []byte
+	for i := first; i+1 < len(x.starts) && i < last; i++ {
+		text = fmt.Appendf(text, "%d\n", x.starts[i+1]-x.starts[i])
+	}
+	return digestOf(text)
+}
+
 // bytes returns n bytes of code at an address.
 func (x *executable) bytes(address uint64, n int) ([]byte, bool) {
 	for _, s := range x.segments {

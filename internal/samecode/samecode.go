@@ -7,7 +7,8 @@
 // Two functions have the same code if all of their bytes are equal, except for the distances to other
 // functions and to data. These distances must lead to the same functions, and to the same variables.
 // What the compiler has moved out of a function belongs to it. If a compiler inlines a function, the
-// function has fewer callers: the callers of functions that stand in for probes are compared too.
+// function has fewer callers, and the function with the copy is larger: the callers of functions that
+// stand in for probes are compared too, and the sizes of all functions in the same source file.
 // Functions and variables without an exported name are known by their place among the others.
 //
 // The contents of tables in the data of the executable, such as those of a switch, are not compared.
@@ -35,6 +36,15 @@ type Code struct {
 	Machine   elf.Machine
 	Functions []Function // a function that Function.From names comes before
 	Variables []Variable
+	Sources   []Source
+}
+
+// A Source is a source file of functions that stand in for probes. A compiler can inline a function
+// only within its source file.
+type Source struct {
+	Name        string // for people
+	First, Last string // the first and the last exported function
+	Sizes       string // digest of the sizes of all functions of the file
 }
 
 // A Function is a function of a build, or a part of one that the compiler has moved elsewhere.
@@ -73,14 +83,20 @@ var ErrNone = errors.New("no known build has the same code")
 // A DifferentError says how the code of an executable differs from that of the known build that is
 // most like it.
 type DifferentError struct {
-	Function string // the first one that differs
+	Function string // the first function that differs, or the name of a source file whose functions do
 	Package  string // of the known build
 	How      string // what differs, such as "is missing"
 }
 
 func (e *DifferentError) Error() string {
-	return fmt.Sprintf("the function %s %s, compared with %s", e.Function, e.How, e.Package)
+	what := "function"
+	if e.How == otherSizes {
+		what = "source file"
+	}
+	return fmt.Sprintf("the %s %s %s, compared with %s", what, e.Function, e.How, e.Package)
 }
+
+const otherSizes = "has functions of other sizes"
 
 func (e *DifferentError) Unwrap() error { return ErrNone }
 
@@ -166,6 +182,11 @@ func (c Code) find(x *executable) (at *comparison, equal int, err error) {
 			return nil, len(c.Functions), &DifferentError{f.Name, build.Package, "has other callers"}
 		}
 	}
+	for _, s := range c.Sources {
+		if x.sizes(s) != s.Sizes {
+			return nil, len(c.Functions), &DifferentError{s.Name, build.Package, otherSizes}
+		}
+	}
 	return at, len(c.Functions), nil
 }
 
@@ -201,8 +222,8 @@ func (f Function) contains(address uint64) bool {
 	return address >= f.Address && address-f.Address < uint64(f.Size)
 }
 
-// Measure sets the digests of a code from the executable of its build, and those of the callers for the
-// functions with these numbers.
+// Measure sets the digests of a code and of the sizes from the executable of its build, and those of the
+// callers for the functions with these numbers.
 func (c *Code) Measure(file *usdt.File, called map[int]bool) error {
 	x, err := newExecutable(file)
 	if err != nil {
@@ -225,6 +246,9 @@ func (c *Code) Measure(file *usdt.File, called map[int]bool) error {
 		if called[i] {
 			c.Functions[i].Callers = callers[f.Address].digest()
 		}
+	}
+	for i, s := range c.Sources {
+		c.Sources[i].Sizes = x.sizes(s)
 	}
 	return nil
 }

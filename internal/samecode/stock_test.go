@@ -2,6 +2,7 @@ package samecode_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -273,6 +274,64 @@ func TestOtherCallers(t *testing.T) {
 		}
 		if tried == 0 {
 			s.Error("no function that stands in has a caller that is not compared")
+		}
+	})
+}
+
+// A function of another size, in the source file of a function that stands in for a probe, may contain a
+// copy of it.
+func TestOtherSizes(t *testing.T) {
+	onStock(t, func(s stock) {
+		starts, err := s.file.FunctionStarts()
+		if err != nil {
+			s.Fatal(err)
+		}
+		table, err := s.file.Section(t.Context(), ".eh_frame_hdr", 1<<20)
+		if err != nil {
+			s.Fatal(err)
+		}
+		exported, err := s.file.Exported()
+		if err != nil {
+			s.Fatal(err)
+		}
+		for _, source := range s.code.Sources {
+			first, _, err := s.file.Symbol(source.First)
+			if err != nil {
+				s.Fatal(err)
+			}
+			last, _, err := s.file.Symbol(source.Last)
+			if err != nil {
+				s.Fatal(err)
+			}
+			// Functions of the file that are not exported are also before the first exported one.
+			before := slices.DeleteFunc(slices.Clone(exported), func(e usdt.ExportedSymbol) bool { return e.Address >= first })
+			first = slices.MaxFunc(before, func(a, b usdt.ExportedSymbol) int { return cmp.Compare(a.Address, b.Address) }).Address
+			const headerSize, entrySize, most = 12, 8, 8
+			tried, bySize := 0, 0
+			for i, a := range starts {
+				if a <= first || a >= last || tried == most || slices.ContainsFunc(exported, func(e usdt.ExportedSymbol) bool { return e.Address == a }) ||
+					slices.ContainsFunc(s.code.Functions, func(f samecode.Function) bool { return f.Address == a }) {
+					continue
+				}
+				tried++
+				at := bytes.Index(s.data, table) + headerSize + i*entrySize
+				entry := binary.LittleEndian.Uint32(s.data[at:])
+				f, err := usdt.NewFile(bytes.NewReader(s.replaced(uint64(at), binary.LittleEndian.AppendUint32(nil, entry+1))))
+				if err != nil {
+					s.Fatal(err)
+				}
+				_, err = samecode.Recognise(f, s.release)
+				different := (*samecode.DifferentError)(nil)
+				if !errors.As(err, &different) {
+					s.Errorf("%s, function at %#x: error %v", source.Name, a, err)
+				} else if different.How == "has functions of other sizes" { // of this file, or of the one before
+					bySize++
+				} // otherwise a function that is compared leads to this one
+			}
+			if bySize == 0 {
+				s.Errorf("%s: none of %d changes of sizes is found", source.Name, tried)
+			}
+			s.Logf("%s: %d changes, %d of them found by the sizes", source.Name, tried, bySize)
 		}
 	})
 }

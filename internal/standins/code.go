@@ -3,17 +3,22 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
+	"debug/dwarf"
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
 	"go/format"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"golang.org/x/arch/x86/x86asm"
 
+	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/samecode"
+	"github.com/beamscope/beamscope/internal/vm"
 	"github.com/beamscope/beamscope/usdt"
 )
 
@@ -94,7 +99,95 @@ func trace(f *usdt.File, known build) (samecode.Code, error) {
 	if err := t.addRanges(f); err != nil {
 		return samecode.Code{}, err
 	}
+	if err := t.addSources(f, called); err != nil {
+		return samecode.Code{}, err
+	}
 	return t.code, t.code.Measure(f, called)
+}
+
+// addSources adds the source files of functions. The debugging information of our own VM of the same
+// version has them. Its functions are in the same order.
+func (t *tracer) addSources(f *usdt.File, functions map[int]bool) error {
+	release, err := erlang.FindRelease(context.Background(), vm.ReleaseOf(f.Path()))
+	if err != nil {
+		return err
+	}
+	files, err := sourcesIn(release.Emulator())
+	if err != nil {
+		return err
+	}
+	exported, err := f.Exported()
+	if err != nil {
+		return err
+	}
+	for _, i := range slices.Sorted(maps.Keys(functions)) {
+		for t.code.Functions[i].Symbol == "" {
+			i = t.code.Functions[i].From
+		}
+		name := files[t.code.Functions[i].Symbol]
+		if name == "" {
+			return fmt.Errorf("the source file of %s is not known", t.code.Functions[i].Name)
+		}
+		s := samecode.Source{Name: name}
+		var first, last uint64
+		for _, e := range exported {
+			_, begins := t.sizes[e.Address]
+			if files[e.Name] != name || !begins {
+				continue
+			}
+			if s.First == "" || e.Address < first {
+				s.First, first = e.Name, e.Address
+			}
+			if s.Last == "" || e.Address > last {
+				s.Last, last = e.Name, e.Address
+			}
+		}
+		if !slices.ContainsFunc(t.code.Sources, func(old samecode.Source) bool { return old.Name == name }) {
+			t.code.Sources = append(t.code.Sources, s)
+		}
+	}
+	return nil
+}
+
+// sourcesIn returns the names of the source files of an executable's functions. It leaves out
+// functions that the compiler has put elsewhere, such as those that seldom run.
+func sourcesIn(path string) (map[string]string, error) {
+	file, err := elf.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data, err := file.DWARF()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	symbols, err := file.Symbols()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	files := make(map[string]string)
+	for r := data.Reader(); ; r.SkipChildren() {
+		unit, err := r.Next()
+		if err != nil || unit == nil {
+			return files, err
+		}
+		name, _ := unit.Val(dwarf.AttrName).(string)
+		ranges, err := data.Ranges(unit)
+		if err != nil {
+			return nil, err
+		}
+		var largest [2]uint64 // the others have what the compiler has put elsewhere
+		for _, part := range ranges {
+			if part[1]-part[0] > largest[1]-largest[0] {
+				largest = part
+			}
+		}
+		for _, s := range symbols {
+			if s.Value >= largest[0] && s.Value < largest[1] && elf.ST_TYPE(s.Info) == elf.STT_FUNC {
+				files[s.Name] = filepath.Base(name)
+			}
+		}
+	}
 }
 
 // addPlace adds the function of a place, and the one that leads to it.
@@ -326,6 +419,10 @@ func codeSource(all []samecode.Code) ([]byte, error) {
 				b.WriteString("}")
 			}
 			b.WriteString("},\n")
+		}
+		b.WriteString("},\nSources: []Source{\n")
+		for _, s := range c.Sources {
+			fmt.Fprintf(&b, "{Name: %q, First: %q, Last: %q, Sizes: %q},\n", s.Name, s.First, s.Last, s.Sizes)
 		}
 		b.WriteString("},\nVariables: []Variable{\n")
 		for _, v := range c.Variables {
