@@ -62,7 +62,8 @@ type Detector struct {
 
 // Records reports whether a VM has a ring of spans that can be read. It looks more and more
 // rarely at the memory of the same VM, every 4 seconds in the end or when it may use processor time
-// again, and is false in between.
+// again, and is false in between. It searches the likely places, and then all memory if it may use
+// the processor time for that.
 func (d *Detector) Records(ctx context.Context, v vm.VM) bool {
 	const first, last = 500 * time.Millisecond, 4 * time.Second
 	now := monotonic.Now()
@@ -80,7 +81,12 @@ func (d *Detector) Records(ctx context.Context, v vm.VM) bool {
 	if !d.allowance.allows(v.User, narrow, now) || !d.next[v.Process].due(now, last) {
 		return false
 	}
-	return look(ctx, &d.guard, v, false, searchPatience, func(used time.Duration) {
-		d.allowance.charge(v.User, narrow, monotonic.Now(), used)
+	return d.finds(ctx, v, narrow) || d.allowance.allows(v.User, wide, now) && d.finds(ctx, v, wide)
+}
+
+// finds reports whether a search finds a ring. It charges the processor time of the search.
+func (d *Detector) finds(ctx context.Context, v vm.VM, kind searchKind) bool {
+	return look(ctx, &d.guard, v, kind == wide, searchPatience, func(used time.Duration) {
+		d.allowance.charge(v.User, kind, monotonic.Now(), used)
 	}) == nil
 }

@@ -263,7 +263,13 @@ func TestNoRing(t *testing.T) {
 func TestDetector(t *testing.T) { onBoth(t, detectorOn) }
 
 func detectorOn(t *testing.T, otp erlang.OTP) {
-	beam, err := erlang.StartVM(t.Context(), otp, erlang.Options{Carrier: erlang.Ring})
+	for name, args := range map[string][]string{"likely place": nil, "unlikely place": {"+Meamin"}} {
+		t.Run(name, func(t *testing.T) { detects(t, otp, args) })
+	}
+}
+
+func detects(t *testing.T, otp erlang.OTP, args []string) {
+	beam, err := erlang.StartVM(t.Context(), otp, erlang.Options{Carrier: erlang.Ring, Args: args})
 	if err != nil {
 		t.Fatal(err)
 	}
