@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -74,14 +73,19 @@ change the speed.`,
 	return cmd
 }
 
-// replay prints the frames of a recording, up to damage if there is any.
+// replay prints the frames of a recording, up to damage if there is any. It returns
+// the first error: an output that fails would fail again when it is closed.
 func replay(ctx context.Context, r session.Replay, in session.Entries, h recording.Header, p printer, log io.Writer) error {
 	began(log, h)
 	out := newFramePrinter(p, log)
 	out.wall = wallOf(h)
 	r.Observers = append(r.Observers, scope.Observer(out))
 	r.Notify = out.notify
-	return errors.Join(r.Play(ctx, in), p.Close())
+	err := r.Play(ctx, in)
+	if closeErr := p.Close(); err == nil {
+		err = closeErr
+	}
+	return err
 }
 
 // wallOf returns a function that converts times of CLOCK_MONOTONIC from a recording to wall time.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/diagram"
+	"github.com/beamscope/beamscope/internal/safetext"
 )
 
 // ParseDiagram parses the outcome diagram of a separate file, whose name is for messages. It
@@ -30,7 +31,7 @@ func LoadDiagram(path string) (source string, err error) {
 
 // inFile returns a function that converts a place in the diagram of a separate file to text.
 func inFile(name string) func(diagram.Pos) string {
-	return func(at diagram.Pos) string { return fmt.Sprintf("%s:%d:%d: ", name, at.Line, at.Column) }
+	return func(at diagram.Pos) string { return fmt.Sprintf("%s:%d:%d: ", safetext.Line(name), at.Line, at.Column) }
 }
 
 func parseDiagram(source string, prefix func(diagram.Pos) string) (*diagram.File, error) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/beamscope/beamscope/diagram"
 	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/internal/safetext"
 )
 
 // ErrInvalid is wrapped by every error about the contents of a scope file.
@@ -35,8 +36,10 @@ func (e *Error) Unwrap() []error {
 	return []error{ErrInvalid, e.Expr}
 }
 
-// place returns "file:line: path: ", without the parts that are missing.
+// place returns "file:line: path: ", without the parts that are missing. Control characters of the
+// file's name are escaped.
 func place(file string, line int, path string) string {
+	file = safetext.Line(file)
 	if line > 0 {
 		file += fmt.Sprintf(":%d", line)
 	}

@@ -313,6 +313,18 @@ func TestDiagramErrors(t *testing.T) {
 	}
 }
 
+// The name of a file stays on one line in an error, whatever characters it has.
+func TestErrorsWithOddFileNames(t *testing.T) {
+	const name, want = "a\x1b[31m\nb", `a\u001b[31m\nb:1`
+	_, inDiagram := config.ParseDiagram(name, "p = s:q")
+	_, inScope := config.Parse(name, []byte("window: x"))
+	for _, err := range []error{inDiagram, inScope} {
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("error %q, want one that begins with %q", err, want)
+		}
+	}
+}
+
 // The errors of a diagram are available individually.
 func TestDiagramErrorUnwraps(t *testing.T) {
 	_, err := config.ParseDiagram("system.dq", "p = s:q")
