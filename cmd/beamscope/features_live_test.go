@@ -87,7 +87,7 @@ func (e *examination) claims() map[string]bool {
 			Possible *bool
 			Probe    string
 			State    string
-			Seen     struct{ By string }
+			Seen     struct{ By any } // a string for a probe, a list for an outcome
 		}
 		if err := json.Unmarshal([]byte(line), &l); err != nil {
 			e.t.Fatalf("%v: %s", err, line)

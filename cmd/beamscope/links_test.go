@@ -15,10 +15,11 @@ var (
 	inlineCode = regexp.MustCompile("`[^`\n]*`")
 	linkTarget = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	headings   = regexp.MustCompile(`(?m)^#{1,6} +(.*)$`)
+	ids        = regexp.MustCompile(`<a id="([^"]+)"></a>`)
 )
 
 // Each link of a document to a file of the repository leads to a file that exists, and if it names
-// a heading, to a heading of that file.
+// a heading or an id, to one of that file.
 func TestLinks(t *testing.T) {
 	root := filepath.Join("..", "..")
 	listed, err := exec.Command("git", "-C", root, "ls-files", "*.md").Output()
@@ -55,8 +56,8 @@ func prose(t *testing.T, path string) string {
 	return inlineCode.ReplaceAllString(fencedCode.ReplaceAllString(string(text), ""), "")
 }
 
-// anchors returns the names by which links refer to the headings of a document, as GitHub makes
-// them.
+// anchors returns the names by which links refer to places of a document: its ids, and its headings as
+// GitHub names them.
 func anchors(t *testing.T, path string) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -64,6 +65,9 @@ func anchors(t *testing.T, path string) map[string]bool {
 		t.Fatal(err)
 	}
 	names := make(map[string]bool)
+	for _, id := range ids.FindAllStringSubmatch(string(text), -1) {
+		names[id[1]] = true
+	}
 	for _, heading := range headings.FindAllStringSubmatch(fencedCode.ReplaceAllString(string(text), ""), -1) {
 		names[strings.Map(anchorRune, strings.TrimSpace(heading[1]))] = true
 	}

@@ -15,6 +15,7 @@ import (
 
 // `make demo OTP=stock` shows the system on the Erlang VM that is installed. The instances in the windows of
 // each outcome add up to its totals. All spans that started are among them, were lost, or are open at the end.
+// Some may be open at the beginning too: the VM records spans before beamscope reads them.
 // The fault that comes by itself makes instances fail.
 func TestMakeDemoOnStockVM(t *testing.T) {
 	vmtest.NotShort(t)
@@ -75,11 +76,11 @@ func checkDemo(t *testing.T, outcome, windows, totals string) {
 	if m := regexp.MustCompile(`(?m)^lost while attaching, .* (\d+) of ` + outcome + `\b`).FindStringSubmatch(totals); m != nil {
 		scanInts(m[1], &attaching)
 	}
-	open := starts - sum - lost - attaching
-	if sum != success+failure+timeout || open < 0 || open > places || orphan > 0 || failure == 0 {
-		t.Errorf("%s: %d instances in the windows, %d lost while attaching, %d open at the end, and %q in all", outcome, sum, attaching, open, line[1])
+	open := starts - sum - lost - attaching // at the end, without those that were open at the beginning
+	if sum != success+failure+timeout || open < -places || open > places || orphan > 0 || failure == 0 {
+		t.Errorf("%s: %d instances in the windows, %d lost while attaching, %d more open at the end than at the beginning, and %q in all", outcome, sum, attaching, open, line[1])
 	}
-	t.Logf("%s: %d instances in %d windows, %d open at the end", outcome, sum, len(rows), open)
+	t.Logf("%s: %d instances in %d windows, %d more open at the end than at the beginning", outcome, sum, len(rows), open)
 }
 
 // scanInts reads numbers that spaces separate, and returns how many it has read.
