@@ -148,8 +148,9 @@ func TestDemoExplained(t *testing.T) {
 
 // With --stock the demonstration runs on the VM in the PATH, without probes and without eBPF.
 func TestDemoOnStockVM(t *testing.T) {
+	commands := stockCommands(t)            // the VM is in the present cache
 	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // folder of the snapshots
-	t.Setenv("PATH", stockCommands(t)+":"+os.Getenv("PATH"))
+	t.Setenv("PATH", commands+":"+os.Getenv("PATH"))
 	s, err := demoSystemNamed("mm1k")
 	if err != nil {
 		t.Fatal(err)
