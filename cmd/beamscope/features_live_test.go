@@ -794,8 +794,9 @@ func noLayout(log string) string {
 	return strings.TrimSpace(log)
 }
 
-// unknownOfVM matches a notice that something is not known of the VM.
-var unknownOfVM = regexp.MustCompile(`\(pid \d+\): (?:pid \d+: )?(?:.*/beam\.smp: )?(.*(?:known|cannot be|go by|stripped).*)\n`)
+// unknownOfVM matches a notice that something is not known of the VM. Several notices have the same
+// reason. They come in any order, and some add what is shown instead.
+var unknownOfVM = regexp.MustCompile(`\(pid \d+\): (?:pid \d+: )?(?:.*/beam\.smp: )?(.*(?:known|cannot be|stripped).*?)(?:: its processes go by .*)?\n`)
 
 // sampled has `top --sampled` show a process that always runs in one function. The kernel counts the
 // processor time of the VM, which the process has nearly for itself. The VM does not count the time of
