@@ -78,7 +78,7 @@ func TestNothingExactIsWrongOnStockVM(t *testing.T) {
 			beam, s := newStock(t, release)
 			vmtest.Favour(t, beam)
 			scenarios := slices.Concat(waitScenarios, metScenarios)
-			for i, r := range (waits{s, pauseAlone}).runs(t, beam, scenarios, false) {
+			for i, r := range (waits{s, pauseAlone, vmtest.WatchStalls(t)}).runs(t, beam, scenarios, false) {
 				t.Run(scenarios[i], func(t *testing.T) { r.judge(t, 0) })
 			}
 		})

@@ -230,13 +230,15 @@ func withPeer(t *testing.T, otp erlang.OTP, args ...string) *erlang.VM {
 // A waits is a source that explains spans.
 type waits struct {
 	*source
-	pause int64 // see told
+	pause  int64 // see told
+	stalls *vmtest.Stalls
 }
 
 func newWaits(t *testing.T, beam *erlang.VM) waits {
-	return waits{newSourceEvery(t, vm.Target{PID: beam.PID()}, 500*time.Millisecond, []outcome.Spec{{
+	source := newSourceEvery(t, vm.Target{PID: beam.PID()}, 500*time.Millisecond, []outcome.Spec{{
 		Name: "slow", Span: "slow", BinWidth: 10 * time.Millisecond, Bins: 1000, Detail: outcome.Worst, Explain: true,
-	}}), pauseAlone}
+	}})
+	return waits{source, pauseAlone, vmtest.WatchStalls(t)}
 }
 
 // A told contains a scenario's own report and the explanations of its spans.
@@ -244,6 +246,7 @@ type told struct {
 	spans  []toldSpan
 	phases []phase
 	clock  clock
+	stalls *vmtest.Stalls
 	pause  int64 // longest time between reading the clock for a report and the reported event, ns
 }
 
@@ -297,7 +300,7 @@ func (s waits) some(t *testing.T, beam *erlang.VM, scenarios []string, options s
 	}
 	c := clockOf(all)
 	for i := range all {
-		all[i].clock, all[i].pause = c, s.pause
+		all[i].clock, all[i].stalls, all[i].pause = c, s.stalls, s.pause
 	}
 	return all
 }
@@ -445,7 +448,8 @@ func ms(ns int64) float64 { return float64(ns) / 1e6 }
 
 // verdicts judges all statements of a trace by the phases, which are offset nanoseconds earlier.
 // If all statements with a mark about a phase are wrong for no longer than its precision, that
-// time counts as neither right nor wrong. It also returns how long the process of the span waited, and for
+// time counts as neither right nor wrong. Nor does time in which a processor stalled: what a process
+// was about to do then had not happened yet. It also returns how long the process of the span waited, and for
 // how much of that the cause is right.
 func (r told) verdicts(tr *trace.Trace, offset int64) (verdicts map[statement]verdict, waited, right int64) {
 	verdicts = make(map[statement]verdict)
@@ -479,7 +483,7 @@ func (r told) verdicts(tr *trace.Trace, offset int64) (verdicts map[statement]ve
 				if wrong[of] == nil {
 					wrong[of] = make(map[statement]int64)
 				}
-				wrong[of][key] += length
+				wrong[of][key] += length - r.stalls.Within(p.from+offset, p.to+offset)
 			}
 		}
 		verdicts[key] = v
