@@ -22,7 +22,7 @@ const (
 // A control is what a collector requests from the programs that record spans.
 type control struct {
 	sample  uint16 // bit set of the classes of spans to record
-	explain uint16 // bit set of the classes whose spans fire the VM's probe instead
+	explain uint16 // bit set of the classes whose spans are shown to programs in the kernel too
 	process bool   // record the processes of starts
 }
 
@@ -41,21 +41,12 @@ type lease struct {
 	until   int64    // end of the first lease to expire, nanoseconds of CLOCK_MONOTONIC
 }
 
-// A hindrance is a reason why spans may not have been recorded since a lease was written.
-type hindrance uint8
-
-const (
-	none    hindrance = iota
-	probes            // another collector requested that spans fire the VM's probes instead
-	silence           // the lease had expired or was revoked
-)
-
-// renew writes the requests that apply from now on. It returns what has kept spans of any ring from
-// being recorded since the last renewal. Another collector's requests stay in force as long as it
-// renews them.
-func (r *reader) renew(l *lease, c control, now int64) (since hindrance, err error) {
+// renew writes the requests that apply from now on. It reports whether spans of any ring may not have
+// been recorded since the last renewal, because the lease had expired or was revoked. Another
+// collector's requests stay in force as long as it renews them.
+func (r *reader) renew(l *lease, c control, now int64) (expired bool, err error) {
 	if err := r.readWords(r.controls, wordHeads); err != nil {
-		return none, err
+		return false, err
 	}
 	if l.written == nil {
 		l.written = make([]uint64, r.header.rings)
@@ -65,29 +56,16 @@ func (r *reader) renew(l *lease, c control, now int64) (since hindrance, err err
 	for ring := range l.written {
 		found := r.control(ring)
 		if found >= 1<<controlBits {
-			return none, fmt.Errorf("%w: the control word of ring %d is %#x", ErrBroken, ring, found)
+			return false, fmt.Errorf("%w: the control word of ring %d is %#x", ErrBroken, ring, found)
 		}
-		since = max(since, hindered(found, l.written[ring], c, now >= before))
+		expired = expired || l.written[ring] != 0 && (found == 0 || now >= before)
 		word, until := r.extend(found, l.written[ring], c, now)
 		if err := r.writeWord(wordControl(ring), word); err != nil {
-			return since, fmt.Errorf("write the lease of a ring: %w", err)
+			return expired, fmt.Errorf("write the lease of a ring: %w", err)
 		}
 		l.written[ring], l.until = word, min(l.until, until)
 	}
-	return since, nil
-}
-
-// hindered returns what has kept spans of a ring from being recorded since a control word was
-// written, or none. found is the present control word. hasEnded reports whether the lease has
-// ended.
-func hindered(found, written uint64, c control, hasEnded bool) hindrance {
-	switch {
-	case written != 0 && (found == 0 || hasEnded):
-		return silence
-	case uint16(found>>explainShift)&^c.explain != 0:
-		return probes
-	}
-	return none
+	return expired, nil
 }
 
 // extend returns the control word to write after found, and when its lease ends.
@@ -114,8 +92,8 @@ func (r *reader) writeWord(at int, word uint64) error {
 	return err
 }
 
-// isNew reports whether all spans started in the VM until now were recorded: the lease with which
-// the ring was made has not expired, and no collector requested that spans fire the VM's probes.
+// isNew reports whether all spans started in the VM until now were recorded, and programs in the kernel
+// saw none: the lease with which the ring was made has not expired, and no collector explains spans.
 func (r *reader) isNew(now int64) bool {
 	if age := now - r.born(); age < 0 || age >= firstLease || r.readWords(r.controls, wordHeads) != nil {
 		return false

@@ -93,6 +93,22 @@ func (r *fakeRing) startOf(ring int, text uint16, at int64, process uint64) Span
 	return SpanID(5<<classShift | uint64(ring)<<ringShift | slot)
 }
 
+// startExplained records the start of an explained span.
+func (r *fakeRing) startExplained(ring int, text uint16, at int64) SpanID {
+	slot := r.take(ring)
+	r.put(ring, slot, 0, uint64(text)<<textShift|uint64(at)&timeMask)
+	r.put(ring, slot, 1, uint64(explainedStart)<<kindShift|5<<classShift|noRing<<ringShift)
+	return SpanID(5<<classShift | uint64(ring)<<ringShift | slot)
+}
+
+// endExplained records the end of an explained span.
+func (r *fakeRing) endExplained(ring int, s SpanID, text uint16, at int64) {
+	slot := r.take(ring)
+	r.put(ring, slot, extension, explained)
+	r.put(ring, slot, 0, uint64(text)<<textShift|uint64(at)&timeMask)
+	r.put(ring, slot, 1, uint64(success)<<kindShift|extended|uint64(s))
+}
+
 // end records that a span has succeeded.
 func (r *fakeRing) end(ring int, s SpanID, text uint16, at int64) {
 	slot := r.take(ring)

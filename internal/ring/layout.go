@@ -12,8 +12,8 @@ const (
 	wordSize = 8
 
 	magic1  = 0x62656D73636F70
-	magic2  = 0x72696E672D3033
-	version = 3
+	magic2  = 0x72696E672D3034
+	version = 4
 
 	// magic2Digits is the number of low bits of the second word that contain the version, as two
 	// digits.
@@ -38,7 +38,7 @@ const (
 	headStride     = 16
 	controlOfHead  = 1 // distance in words from the head of a ring to its control word
 
-	// Bits of wordProbes: what spans do if they are not recorded.
+	// Values of wordProbes: how programs in the kernel see explained spans.
 	withProbes = 1
 	withCalls  = 2
 
@@ -64,6 +64,7 @@ const (
 	kindMask  = 3
 	extended  = 1 << (kindShift + 2)
 	spanMask  = 1<<kindShift - 1
+	explained = 1 << 12 // in the extension of an end
 
 	classShift = 45
 	ringShift  = 37
@@ -94,8 +95,8 @@ type header struct {
 	extensions uint64
 	pid        int   // of the VM, in its own PID namespace
 	birth      int64 // nanoseconds of the VM's CLOCK_MONOTONIC
-	probes     bool  // spans that are to be explained fire the VM's probes
-	calls      bool  // spans call a function of the VM instead, if its build is known
+	probes     bool  // explained spans fire the VM's probes
+	calls      bool  // explained spans call a function of the VM, for programs that know its build
 }
 
 // parseHeader parses the first words of a ring. The VM may have written anything there, so

@@ -48,8 +48,7 @@ type observed struct {
 	rows       []row  // by text; for this schedule
 	edition    uint64 // increases when the book hands over counts
 	discover   bool
-	kernel     bool     // programs in the kernel see spans that fire probes
-	hindered   bool     // another collector requested that spans fire probes
+	kernel     bool     // programs in the kernel count explained spans
 	found      []string // names of spans without an outcome
 	nameless   nameless
 	overrun    overrun
@@ -261,8 +260,8 @@ func (o *observed) row(text uint16) *row {
 }
 
 // begin takes the first lease. Spans that start before may not have been recorded. If the ring is
-// new, they were, and are read as well. Spans that only programs in the kernel can follow count
-// from now on: they should have fired the probes.
+// new, they were, and are read as well. Explained spans count from now on: programs in the kernel
+// could not see the earlier ones.
 func (o *observed) begin(now func() int64) error {
 	o.renewed = now()
 	isNew := o.control.explain == 0 && o.reader.isNew(o.renewed)
@@ -295,6 +294,9 @@ func (o *observed) poll(now int64) {
 	most := uint64(o.credit)
 	lost, err := o.reader.records(now, most, func(r *record) {
 		o.records++
+		if r.kind == start && r.explained && o.kernel {
+			return
+		}
 		o.pairer.add(r)
 	})
 	o.pairer.settle()
@@ -342,16 +344,12 @@ func (o *observed) period(busy bool) time.Duration {
 // renew renews the lease.
 func (o *observed) renew(now int64) error {
 	until := o.lease.until
-	since, err := o.reader.renew(&o.lease, o.control, now)
+	expired, err := o.reader.renew(&o.lease, o.control, now)
 	if err != nil {
 		return err
 	}
-	switch {
-	case since == silence:
+	if expired {
 		o.gap(min(until, o.renewed), now)
-	case since == probes && !o.kernel:
-		o.gap(o.renewed, now)
-		o.hindered = true
 	}
 	o.renewed = now
 	return nil
@@ -593,8 +591,15 @@ func (o *observed) deadline(s *span) (int64, bool) {
 	return c.End(s.start, math.MaxInt64), true
 }
 
-// stray implements [sink].
+// stray implements [sink]. If programs in the kernel count explained spans, the start of such a span was
+// left out here, or was lost. Its end is left out too.
 func (o *observed) stray(r *record, f fate) {
+	if r.explained && o.kernel {
+		if f == gone {
+			o.overrun.known++
+		}
+		return
+	}
 	row := o.row(r.name)
 	if row.unnamed {
 		o.nameless.note(r.time, o.book.Next())

@@ -378,30 +378,42 @@ func TestSilenceIsNotObserved(t *testing.T) {
 	}
 }
 
-// While another collector makes spans fire the VM's probes, they are not observed here.
-func TestOtherCollectorExplains(t *testing.T) {
-	for _, kernel := range []bool{false, true} {
+// Explained spans count here, unless programs in the kernel count them.
+func TestExplainedSpansCountOnce(t *testing.T) {
+	for kernel, want := range map[bool]outcome.Counts{
+		false: {Starts: 3, Ends: 3, Lates: 1, Successes: 2, Timeouts: 1},
+		true:  {Starts: 1, Ends: 1, Successes: 1},
+	} {
 		w := newWorld(t, spec("a", 20*time.Millisecond))
 		w.o.kernel = kernel
-		other, err := open(w.fakeRing, w.address, 0, 0)
-		if err != nil {
-			t.Fatal(err)
+		both := w.startExplained(0, 1, 10*ms)
+		open := w.startExplained(0, 1, 11*ms)
+		w.end(1, w.start(1, 1, 12*ms), 1, 13*ms)
+		w.endExplained(1, both, 1, 15*ms)
+		w.poll(20)
+		w.endExplained(1, open, 1, 40*ms) // after its timeout
+		got := w.collect()[0]
+		want.Outcome, want.VM, got.Bins = got.Outcome, got.VM, nil
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("programs in the kernel %v, -want +got:\n%s", kernel, diff)
 		}
-		var theirs lease
-		for at := int64(0); at < 600; at += 50 {
-			if at >= 300 {
-				if _, err := other.renew(&theirs, control{sample: 0xffff, explain: 0xffff}, at*ms); err != nil {
-					t.Fatal(err)
-				}
-			}
-			w.poll(at)
+	}
+}
+
+// If the start of an explained span was overwritten, its end shows which record was lost. Programs in
+// the kernel have counted the span.
+func TestLostStartOfExplainedSpan(t *testing.T) {
+	for kernel, want := range map[bool]uint64{false: 129, true: 128} { // the others may have lost both records
+		w := newWorld(t, spec("a", time.Second))
+		w.o.kernel = kernel
+		first := w.startExplained(0, 1, 5*ms)
+		for i := range int64(1 << minLogSlots / 2) {
+			w.end(0, w.start(0, 1, 10*ms+2*i), 1, 10*ms+2*i+1)
 		}
-		var blind []bool
-		for range 4 {
-			blind = append(blind, w.collect()[0].Unobserved)
-		}
-		if blind[0] || blind[3] == kernel {
-			t.Errorf("programs in the kernel %v: not observed %v", kernel, blind)
+		w.endExplained(1, first, 1, 15*ms)
+		w.poll(20)
+		if missed := w.collect()[0].Loss.Missed; missed != want {
+			t.Errorf("programs in the kernel %v: %d missed, want %d", kernel, missed, want)
 		}
 	}
 }
@@ -420,7 +432,7 @@ func TestNewRing(t *testing.T) {
 		{"new", 100, 150, 0, outcome.Counts{Starts: 100, Ends: 100, Successes: 100}},
 		{"two laps", 1 << minLogSlots, 150, 0, outcome.Counts{Starts: 128, Ends: 128, Loss: outcome.Loss{Missed: 256}, Unobserved: true}},
 		{"old", 100, firstLease/ms + 1, 0, outcome.Counts{}},
-		{"spans should have fired probes", 100, 150, 0xffff, outcome.Counts{}},
+		{"spans should have been explained", 100, 150, 0xffff, outcome.Counts{}},
 	} {
 		ring := newFakeRing(1, minLogSlots)
 		ring.text(1, "a")

@@ -41,7 +41,6 @@ type reading struct {
 type answer struct {
 	cells    []intake.Cell
 	lost     uint64 // records lost since the last answer
-	hindered bool   // see observed
 	nameless uint64 // spans without a name since the last answer
 	err      error  // why the ring is no longer read
 	stopped  bool   // everything has been collected
@@ -115,7 +114,7 @@ func (r *reading) ask(e *ledger.Era, w outcome.Window, rate float64) bool {
 	ok := r.do(func(o *observed) {
 		o.rate = rate
 		o.poll(r.now())
-		r.answers <- &answer{cells: o.collect(e, w), lost: o.lost(), hindered: o.hindered, nameless: o.nameless.take(), err: o.err, stopped: o.stopped()}
+		r.answers <- &answer{cells: o.collect(e, w), lost: o.lost(), nameless: o.nameless.take(), err: o.err, stopped: o.stopped()}
 	})
 	if !ok {
 		return false

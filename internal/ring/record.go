@@ -16,9 +16,10 @@ func (s SpanID) slot() uint64 { return uint64(s) & slotMask }
 type kind uint8
 
 const (
-	start   kind = 1
-	success kind = 2
-	failure kind = 3
+	explainedStart kind = 0 // becomes a start
+	start          kind = 1
+	success        kind = 2
+	failure        kind = 3
 )
 
 // A record is an event of a span.
@@ -30,6 +31,8 @@ type record struct {
 	parent  SpanID // of a start; 0 for none
 	process uint64 // of a start: number and serial of the pid; 0 if not requested
 	class   uint16 // of a failure: text of its class; 0 for none
+
+	explained bool // programs in the kernel could see the event too
 }
 
 // A state is the state of a slot's record.
@@ -56,9 +59,16 @@ func (r *record) decode(data []byte, h *header, ring int, slot uint64, now, offs
 	return w1&extended != 0, whole
 }
 
-// set decodes the two words of a record. It returns false for an unknown kind.
+// set decodes the two words of a record. It returns false for words that were never written: a start
+// has a parent, or states that it has none.
 func (r *record) set(w0, w1 uint64, ring int, slot uint64, now, offset int64) bool {
+	if w1&(kindMask<<kindShift|spanMask) == 0 {
+		return false
+	}
 	r.kind = kind(w1 >> kindShift & kindMask)
+	if r.explained = r.kind == explainedStart; r.explained {
+		r.kind = start
+	}
 	r.name = uint16(w0 >> textShift & textMask)
 	r.time = widen(int64(w0&timeMask), now) - offset
 	r.span = SpanID(w1 & spanMask)
@@ -69,7 +79,7 @@ func (r *record) set(w0, w1 uint64, ring int, slot uint64, now, offset int64) bo
 		}
 		r.span = SpanID(uint64(r.span)&^(1<<classShift-1) | uint64(ring)<<ringShift | slot&slotMask)
 	}
-	return r.kind != 0
+	return true
 }
 
 // extend adds the extension of slot number slot of a ring.
@@ -78,12 +88,11 @@ func (r *record) extend(data []byte, h *header, slot uint64) state {
 	if s := stateOf(w, slot>>h.logSlots); s != whole {
 		return s
 	}
-	switch r.kind {
-	case start:
+	if r.kind == start {
 		r.process = w & (1<<lapShift - 1)
-	case failure:
-		r.class = uint16(w & textMask)
+		return whole
 	}
+	r.class, r.explained = uint16(w&textMask), w&explained != 0
 	return whole
 }
 

@@ -30,6 +30,13 @@
 // ring was found. Lates are ends of spans that had ended. Instances have the ID of their span,
 // which is unique within the VM, the ID of the parent if the parent is in the ring too, and the
 // process that started them.
+//
+// # Explained spans
+//
+// Programs in the kernel follow the process of a span that is to be explained. The application shows
+// them such a span by a probe or a call, and records it too, with a mark. So a collector without
+// these programs counts it, also if another collector has it explained. A collector with these
+// programs counts it there and not here.
 package ring
 
 import (
@@ -106,13 +113,14 @@ type Config struct {
 	// [Source.Discovered].
 	Discover bool
 
-	// Kernel means that programs in the kernel observe the same outcomes by the VMs' probes. Then
-	// spans that only these programs can follow fire the probes and are not recorded: spans that
-	// are explained, grouped, or fail when their process exits. The programs also count spans that
-	// fire the probes because the application's environment says so.
+	// Kernel means that programs in the kernel observe the same outcomes by the VMs' probes. If an
+	// outcome needs these programs, because its spans are explained, grouped, or fail when their
+	// process exits, all spans fire the probes too. The programs count these spans, so the source
+	// does not. The programs also count spans that fire the probes because the application's
+	// environment says so.
 	Kernel bool
 
-	// Explain means that spans of discovered names will be explained. Those fire the probes too.
+	// Explain means that spans of discovered names will be explained.
 	Explain bool
 }
 
@@ -153,7 +161,7 @@ type station struct {
 	id       outcome.VM
 	exit     *vm.Exit
 	reading  *reading // nil until its ring is found
-	fires    bool     // programs in the kernel see spans that are not recorded in its ring
+	fires    bool     // programs in the kernel can see its explained spans
 	stuck    bool     // its memory does not answer
 	notified bool     // a notice has said why it is no longer read
 	stopped  string   // why the VM does not run; "" if it runs
@@ -262,8 +270,8 @@ func (s *Source) control() control {
 	return c
 }
 
-// controlOf returns the requests to the program of a VM according to the schedule. It requests
-// spans to be recorded that programs in the kernel would not see.
+// controlOf returns the requests to the program of a VM according to the schedule. It does not request
+// spans to be shown to programs in the kernel that cannot see them.
 func (s *Source) controlOf(st *station) control {
 	c := s.control()
 	if !st.fires {
@@ -619,7 +627,7 @@ func (s *Source) follow(ctx context.Context, st *station, o *observed) {
 		o.memory.Close()
 		return
 	}
-	o.discover, o.kernel = s.cfg.Discover, s.cfg.Kernel
+	o.discover, o.kernel = s.cfg.Discover, s.cfg.Kernel && st.fires
 	o.open(ledger.NewBook(st.id, s.next, s.budget))
 	o.plan(s.schedule, s.controlOf(st))
 	if s.control().explain != 0 && !st.fires {
@@ -807,9 +815,6 @@ func (s *Source) note(st *station, a *answer) {
 	if a.lost > 0 {
 		s.notices.Add("%v: its ring filled up before beamscope read it: %d records of spans are lost. It is read at up to %.0f records a second; the environment ring_slots of the application beamscope makes it larger", st.id, a.lost, s.rate(st.reading.user))
 	}
-	if a.hindered {
-		s.once("another beamscope explains spans of %v: they fire the VM's probes meanwhile and are not seen here", st.id)
-	}
 	if a.nameless > 0 {
 		s.once("%v has too many different span names and failure classes: some spans have no name. An outcome whose name beamscope has not seen is not observed in windows with such spans. Does a name contain a value that changes, such as an id?", st.id)
 	}
@@ -831,8 +836,8 @@ func (s *Source) shorten(at int64) {
 		return
 	}
 	s.schedule = rest
-	control := s.control()
 	for _, st := range s.stations() {
+		control := s.controlOf(st)
 		s.do(st, func(o *observed) { o.plan(rest, control) })
 	}
 }

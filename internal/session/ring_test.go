@@ -238,18 +238,47 @@ func exitsOfStockVM(t *testing.T, beam *erlang.VM) {
 }
 
 // awaitCalls waits until spans call a function that programs in the kernel see. Spans that start
-// before that are recorded in the ring.
+// before that are only recorded in the ring.
 func (r *rig) awaitCalls() {
 	r.t.Helper()
 	const one = `{_, Span} = beamscope:start_span(<<"a">>), ok = beamscope:end_span(undefined, Span), element(1, Span)`
-	for vmtest.Eval(r.t, r.vm, one) != "call" {
+	for vmtest.Eval(r.t, r.vm, one) != "explained" {
 		r.next(1)
 	}
 }
 
-// On a VM without probes whose build is known, explained spans are not recorded: the application
-// calls a function of the VM for them, and programs in the kernel see each call once, with all its
-// data.
+// While a collector explains the spans of a VM, each of them counts once there, and once in a
+// collector that does not explain them.
+func TestSpansThatAnotherExplains(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	for what, otp := range map[string]erlang.OTP{"probes": vmtest.OTP(t), "stock": vmtest.Stock(t, 25)} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			beam := vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Ring})
+			const file = "window: 200ms\noutcomes: {a: {span: a, dmax: 10s, bins: 1000}}\n"
+			explaining := observe(t, beam, "explain: true\n"+file, session.Options{})
+			counting := observe(t, beam, file, session.Options{})
+			explaining.awaitCalls()
+			both := []*rig{explaining, counting}
+			var before []outcome.Counts
+			for _, r := range both {
+				r.next(2)
+				before = append(before, r.allFrames().sum("a"))
+			}
+			const all = 3000
+			vmtest.Call(t, beam, "span_load", "run", fmt.Sprintf(`[#{procs => 2, spans => %d, name => <<"a">>}]`, all))
+			for i, r := range both {
+				r.await(t, "the spans", func() bool { return r.allFrames().sum("a").Instances() >= before[i].Instances()+all })
+				if n := r.allFrames().sum("a"); n.Successes != before[i].Successes+all || n.Starts != before[i].Starts+all || n.Lates != before[i].Lates || n.Loss != before[i].Loss {
+					t.Errorf("collector %d: %d spans: %+v, before %+v", i, all, n, before[i])
+				}
+			}
+		})
+	}
+}
+
+// On a VM without probes whose build is known, the application calls a function of the VM for
+// explained spans. Programs in the kernel see each call once, with all its data.
 func TestExplainedSpansOfStockVM(t *testing.T) {
 	vmtest.NeedEBPF(t)
 	for _, release := range vmtest.StockReleases() {

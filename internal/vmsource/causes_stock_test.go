@@ -44,7 +44,7 @@ func callSpans(t *testing.T, beam *erlang.VM, s *source, specs []outcome.Spec) {
 		}
 	})
 	s.collectUntil("a span that calls a function", func() bool {
-		return vmtest.Eval(t, beam, "{_, S} = beamscope:start_span(<<\"first\">>), ok = beamscope:end_span(undefined, S), element(1, S)") == "call"
+		return vmtest.Eval(t, beam, "{_, S} = beamscope:start_span(<<\"first\">>), ok = beamscope:end_span(undefined, S), element(1, S)") == "explained"
 	})
 }
 

@@ -64,10 +64,14 @@
 %% `seq_trace' comes from the application's environment: `{beamscope, [{seq_trace, true}]}',
 %% otherwise `false'.
 
+-type fired() :: {Id :: pos_integer(), Label :: 1..?LABELS, Name :: binary()}
+               | {Id :: pos_integer(), Label :: 1..?LABELS, Name :: binary(), beamscope_token:label()}
+               | {call, Id :: pos_integer(), Label :: 1..?LABELS, Name :: binary()}.
+%% The data of a span that programs in the kernel saw.
+
 -type handle() :: beamscope_ring:handle()
-                | {Id :: pos_integer(), Label :: 1..?LABELS, Name :: binary()}
-                | {Id :: pos_integer(), Label :: 1..?LABELS, Name :: binary(), beamscope_token:label()}
-                | {call, Id :: pos_integer(), Label :: 1..?LABELS, Name :: binary()}
+                | {explained, fired(), beamscope_ring:handle()}
+                | fired()
                 | {skip, beamscope_ring:class()}
                 | ignore.
 %% The data of a span. It may be sent to another process, and the span ended there. The tuple has
@@ -116,12 +120,16 @@ start_span(undecided, Name, Attrs) ->
 
 %% A span that fires the probe gives its process a token, if that is requested. Others give none: no
 %% program in the kernel knows them.
+with_token(Handle, false) ->
+    Handle;
+with_token({explained, Fired, Recorded}, true) ->
+    {explained, with_token(Fired, true), Recorded};
 with_token({Id, Label, Text} = Handle, true) when is_integer(Id) ->
     case beamscope_token:put_on(Id) of
         none -> Handle;
         Token -> {Id, Label, Text, Token}
     end;
-with_token(Handle, _Token) ->
+with_token(Handle, true) ->
     Handle.
 
 traced(#{seq_trace := Traced}, _ByDefault) -> Traced =:= true;
@@ -159,6 +167,7 @@ fail_span(Handle, Class) ->
 %% been sent. Removes the seq_trace token that the span gave this process, because it would
 %% otherwise stay on the process's next messages. Does nothing without `seq_trace'.
 -spec hand_over(handle()) -> ok.
+hand_over({explained, Fired, _Recorded}) -> hand_over(Fired);
 hand_over({Id, _Label, _Name, Token}) when is_integer(Id) -> beamscope_token:take_off(Token);
 hand_over(_Handle) -> ok.
 
@@ -186,11 +195,8 @@ within(Carrier, Name, Fun, Attrs, ByDefault) ->
     case start(Carrier, Name, Attrs, Token) of
         ignore -> Fun();
         {skip, _Class} = Handle -> skipped(Fun, put(?CURRENT, Handle));
-        {Id, _Label, _Name} = Handle when is_integer(Id) ->
-            case Token of
-                false -> watched(Handle, Fun, put(?CURRENT, Handle));
-                true -> watched_with_token(Handle, Fun)
-            end;
+        {explained, {Id, _Label, _Text}, _Recorded} = Handle when Token -> watched_with_token(Id, Handle, Fun);
+        {Id, _Label, _Text} = Handle when Token, is_integer(Id) -> watched_with_token(Id, Handle, Fun);
         Handle -> watched(Handle, Fun, put(?CURRENT, Handle))
     end.
 
@@ -201,7 +207,7 @@ skipped(Fun, Outer) ->
         restore(Outer)
     end.
 
-watched_with_token({Id, _Label, _Name} = Handle, Fun) ->
+watched_with_token(Id, Handle, Fun) ->
     Entered = beamscope_token:enter(Id),
     try watched(Handle, Fun, put(?CURRENT, Handle))
     after
@@ -236,20 +242,22 @@ start(probes, Name, Attrs, _Token) ->
 start(_NothingToUse, _Name, _Attrs, _Token) -> % or what another version of this module has left
     ignore.
 
-%% A span that gives its process a token fires the probe, like spans that are explained. If no
-%% collector listens to the probe, the span is recorded.
+%% A span that gives its process a token fires the probe, like spans that are explained.
 start(#ring{probes = true} = Ring, R, Control, Parent, Name, true) ->
-    case record(Ring, R, Control bor ?ALL_EXPLAINED, Parent, Name) of
-        ignore -> record(Ring, R, Control, Parent, Name);
-        Handle -> Handle
-    end;
+    record(Ring, R, Control bor ?ALL_EXPLAINED, Parent, Name);
 start(Ring, R, Control, Parent, Name, _Token) ->
     record(Ring, R, Control, Parent, Name).
 
+%% An explained span fires the probe, and is recorded too. If no collector listens to the probe, the
+%% span is only recorded.
 record(Ring, R, Control, Parent, Name) ->
     case beamscope_ring:start(Ring, R, Control, Parent, Name) of
-        {probe, Class} ->
-            fire(Ring, (erlang:unique_integer([positive]) bsl ?CLASS_BITS) bor Class, parent_id(Parent), text(Name));
+        {explain, Class} ->
+            Id = (erlang:unique_integer([positive]) bsl ?CLASS_BITS) bor Class,
+            case fire(Ring, Id, parent_id(Parent), text(Name)) of
+                ignore -> beamscope_ring:record(Ring, R, Control, Class, false, Parent, Name);
+                Fired -> {explained, Fired, beamscope_ring:record(Ring, R, Control, Class, true, Parent, Name)}
+            end;
         Handle ->
             Handle
     end.
@@ -295,6 +303,12 @@ succeed({ring, Birth, Id, Name}) ->
     end;
 succeed(ignore) ->
     ok;
+succeed({explained, Fired, {ring, Birth, Id, Name}}) ->
+    case ?FACILITIES of
+        {#ring{birth = Birth} = Ring, _, _} -> beamscope_ring:success_explained(Ring, Id, Name);
+        _ -> ok
+    end,
+    fire_end(Fired, ?END, <<>>);
 succeed(Handle) ->
     fire_end(Handle, ?END, <<>>).
 
@@ -303,6 +317,12 @@ fail({ring, Birth, Id, Name}, Class) ->
         {#ring{birth = Birth} = Ring, _, _} -> beamscope_ring:failure(Ring, Id, Name, Class);
         _ -> ok
     end;
+fail({explained, Fired, {ring, Birth, Id, Name}}, Class) ->
+    case ?FACILITIES of
+        {#ring{birth = Birth} = Ring, _, _} -> beamscope_ring:failure_explained(Ring, Id, Name, Class);
+        _ -> ok
+    end,
+    fire_end(Fired, ?FAIL, Class);
 fail(Handle, Class) ->
     fire_end(Handle, ?FAIL, Class).
 
@@ -324,6 +344,7 @@ parent(_) -> get(?CURRENT).
 %% @doc The class of the root of a span that is not in this VM's ring.
 -spec class(handle()) -> beamscope_ring:class() | none.
 class({skip, Class}) -> Class;
+class({explained, _Fired, Recorded}) -> class(Recorded);
 class({ring, _Birth, Id, _Name}) -> Id bsr ?CLASS_SHIFT;
 class({call, Id, _Label, _Name}) -> Id band ?CLASS_MASK;
 class({Id, _Label, _Name}) -> Id band ?CLASS_MASK;
@@ -331,6 +352,7 @@ class({Id, _Label, _Name, _Token}) -> Id band ?CLASS_MASK;
 class(_) -> none.
 
 %% The id of a parent for the probes. A parent in the ring has no id there.
+parent_id({explained, Fired, _Recorded}) -> parent_id(Fired);
 parent_id({call, Id, _Label, _Name}) -> Id;
 parent_id({Id, _Label, _Name}) when is_integer(Id) -> Id;
 parent_id({Id, _Label, _Name, _Token}) when is_integer(Id) -> Id;

@@ -15,11 +15,11 @@
 %%% calls few functions that are not inlined.
 -module(beamscope_ring).
 
--export([open/0, start/5, success/3, failure/4]).
+-export([open/0, start/5, record/7, success/3, success_explained/3, failure/4, failure_explained/4]).
 
 -export_type([ring/0, control/0, handle/0, id/0, class/0]).
 
--compile({inline, [root_class/1, root/1, class/1, record/7, put_record/8, ring_number/1, take_slot/2, lap/2, index/3]}).
+-compile({inline, [root_class/1, root/1, class/1, record/8, put_record/8, ring_number/1, take_slot/2, lap/2, index/3]}).
 
 -include("beamscope_ring.hrl").
 
@@ -34,15 +34,15 @@
 %% The array exists as long as the VM, because collectors write to it and freed memory may be
 %% reused. The keys contain the version of the layout, because other code with another layout may be
 %% loaded.
--define(KEY, beamscope_ring_3).
--define(TEXT(Text), {beamscope_ring_3, Text}).
+-define(KEY, beamscope_ring_4).
+-define(TEXT(Text), {beamscope_ring_4, Text}).
 
 %% The key of this process's identity in records.
 -define(PROCESS, '$beamscope_process').
 
 %% The key, in the process dictionary, of a map from names that this process has used to their
 %% numbers. Looking a name up among the persistent terms takes three times as long.
--define(NAMES, '$beamscope_names_3').
+-define(NAMES, '$beamscope_names_4').
 -define(MAX_NAMES, 8).                   % in that map
 -define(MAX_KEPT, 256).                  % bytes that a name keeps in memory, if it is a part of another binary
 
@@ -119,19 +119,22 @@ log2(N, Log) when 1 bsl Log >= N -> Log;
 log2(N, Log) -> log2(N, Log + 1).
 
 %% @doc Records the start of a span in ring R, if the control word asks for it. The word is not 0,
-%% but the lease may have ended, the sample may not contain the span, or programs in the kernel may
-%% see the span instead. The time chooses the class of a span without a parent. Other spans have the
-%% class of their root.
+%% but the lease may have ended, or the sample may not contain the span. The start of a span that is
+%% to be explained is not recorded yet: the caller first shows it to programs in the kernel, and then
+%% calls {@link record/7}. The time chooses the class of a span without a parent. Other spans have
+%% the class of their root.
 -spec start(ring(), R :: non_neg_integer(), control(), Parent :: beamscope:handle() | undefined, beamscope:name()) ->
-          handle() | {skip, class()} | {probe, class()} | ignore.
+          handle() | {skip, class()} | {explain, class()} | ignore.
 start(Ring, R, Control, undefined, Name) ->
     Now = os:perf_counter(),
     Class = root_class(Now),
     start(Ring, R, Control, Now, Class, root(Class), Name);
 start(#ring{birth = Birth} = Ring, R, Control, {ring, Birth, Id, _}, Name) ->
     start(Ring, R, Control, os:perf_counter(), class(Id), Id, Name);
+start(Ring, R, Control, {explained, _, Parent}, Name) ->
+    start(Ring, R, Control, Parent, Name);
 start(Ring, R, Control, Parent, Name) ->
-    %% The parent has no slot in this ring: it fired the probe, or belongs to another VM.
+    %% The parent has no slot in this ring: it was not recorded, or belongs to another VM.
     case beamscope:class(Parent) of
         none -> start(Ring, R, Control, undefined, Name);
         Class -> start(Ring, R, Control, os:perf_counter(), Class, root(Class), Name)
@@ -142,13 +145,13 @@ start(Ring, R, Control, Now, Class, Parent, Name) ->
         Left when Left > 0, Left =< ?LEASE_MAX ->
             case Control bsr ?EXPLAIN_SHIFT of
                 ?ALL_RECORDED ->
-                    record(Ring, R, Control, Now, Class, Parent, Name);
+                    record(Ring, R, Control, Now, Class, ?KIND_START, Parent, Name);
                 Masks when (Masks bsr (Class + ?CLASSES)) band 1 =:= 0 ->
                     {skip, Class};
                 Masks when (Masks bsr Class) band 1 =:= 1 ->
-                    {probe, Class};
+                    {explain, Class};
                 _ ->
-                    record(Ring, R, Control, Now, Class, Parent, Name)
+                    record(Ring, R, Control, Now, Class, ?KIND_START, Parent, Name)
             end;
         _ ->
             %% The collector is gone. Later spans then need not read the clock.
@@ -163,12 +166,25 @@ root(Class) -> (Class bsl ?CLASS_SHIFT) bor (?NO_RING bsl ?RING_SHIFT).
 
 class(Id) -> Id bsr ?CLASS_SHIFT.
 
-record(#ring{birth = Birth} = Ring, R, Control, Now, Class, Parent, Name) ->
+%% @doc Records the start of a span for which {@link start/5} returned its class. Explained says
+%% whether programs in the kernel saw it.
+-spec record(ring(), R :: non_neg_integer(), control(), class(), Explained :: boolean(),
+             Parent :: beamscope:handle() | undefined, beamscope:name()) -> handle().
+record(#ring{birth = Birth} = Ring, R, Control, Class, Explained, Parent, Name) ->
+    Kind = if Explained -> ?KIND_EXPLAINED_START; true -> ?KIND_START end,
+    ParentId = case Parent of
+                   {ring, Birth, Id, _} -> Id;
+                   {explained, _, {ring, Birth, Id, _}} -> Id;
+                   _ -> root(Class)
+               end,
+    record(Ring, R, Control, os:perf_counter(), Class, Kind, ParentId, Name).
+
+record(#ring{birth = Birth} = Ring, R, Control, Now, Class, Kind, Parent, Name) ->
     Text = name(Ring, Now, Name),
     Slot = take_slot(Ring, R),
     case Control band ?WITH_PROCESS of
-        0 -> put_record(Ring, R, Slot, ?KIND_START, Parent, Text, Now, none);
-        _ -> put_record(Ring, R, Slot, ?KIND_START, Parent, Text, Now, process())
+        0 -> put_record(Ring, R, Slot, Kind, Parent, Text, Now, none);
+        _ -> put_record(Ring, R, Slot, Kind, Parent, Text, Now, process())
     end,
     {ring, Birth, (Class bsl ?CLASS_SHIFT) bor (R bsl ?RING_SHIFT) bor (Slot band ?SLOT_MASK), Text}.
 
@@ -179,12 +195,26 @@ success(Ring, Id, Name) ->
     Slot = take_slot(Ring, R),
     put_record(Ring, R, Slot, ?KIND_SUCCESS, Id, Name, os:perf_counter(), none).
 
+%% @doc Likewise for a span that was recorded as explained.
+-spec success_explained(ring(), id(), Name :: 0..4095) -> ok.
+success_explained(Ring, Id, Name) ->
+    R = ring_number(Ring),
+    Slot = take_slot(Ring, R),
+    put_record(Ring, R, Slot, ?KIND_SUCCESS, Id, Name, os:perf_counter(), ?EXPLAINED_END).
+
 %% @doc Records that a span of this ring has failed, in any process. The class may be empty.
 -spec failure(ring(), id(), Name :: 0..4095, Class :: beamscope:text()) -> ok.
 failure(Ring, Id, Name, <<>>) ->
     failed(Ring, Id, Name, none);
 failure(Ring, Id, Name, Class) ->
     failed(Ring, Id, Name, text(Ring, Class, ?MAX_CLASSES)).
+
+%% @doc Likewise for a span that was recorded as explained.
+-spec failure_explained(ring(), id(), Name :: 0..4095, Class :: beamscope:text()) -> ok.
+failure_explained(Ring, Id, Name, <<>>) ->
+    failed(Ring, Id, Name, ?EXPLAINED_END);
+failure_explained(Ring, Id, Name, Class) ->
+    failed(Ring, Id, Name, ?EXPLAINED_END bor text(Ring, Class, ?MAX_CLASSES)).
 
 failed(Ring, Id, Name, Class) ->
     R = ring_number(Ring),

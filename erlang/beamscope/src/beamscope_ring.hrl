@@ -2,8 +2,8 @@
 %% layout in internal/ring/layout.go. All values are below 2^59, so none of them is a bignum here.
 
 -define(MAGIC_1, 16#62656D73636F70).   % "bemscop"
--define(MAGIC_2, 16#72696E672D3033).   % "ring-03"
--define(RING_VERSION, 3).
+-define(MAGIC_2, 16#72696E672D3034).   % "ring-04"
+-define(RING_VERSION, 4).
 
 -define(W_MAGIC, 1).                   % and 2
 -define(W_VERSION, 3).
@@ -16,7 +16,7 @@
 -define(W_UNIT, 10).                   % of os:perf_counter() in a second
 -define(W_OS_PID, 11).
 -define(W_BIRTH, 12).                  % os:perf_counter() when the ring was made
--define(W_PROBES, 13).                 % how explained spans are reported:
+-define(W_PROBES, 13).                 % how programs in the kernel see explained spans:
 -define(WITH_PROBES, 1).               % they fire the VM's probes
 -define(WITH_CALLS, 2).                % they call a function of the VM
 -define(W_EXTENSIONS, 14).             % where the table of extensions begins
@@ -41,11 +41,17 @@
 %% end, it is the span that ends. Each word begins with the lap. If the kind says so, the slot has
 %% an extension, a third word: the process of a start, or the class of a failure. Extensions are in
 %% a separate table, with one word for each slot.
+%%
+%% Programs in the kernel also see explained spans. A collector with such programs must not count
+%% them twice. So the start of an explained span has a kind of its own, and its end has an extension
+%% with EXPLAINED_END.
 -define(RECORD_WORDS, 2).
+-define(KIND_EXPLAINED_START, 0).
 -define(KIND_START, 1).
 -define(KIND_SUCCESS, 2).
 -define(KIND_FAILURE, 3).
 -define(EXTENDED, 4).                  % added to the kind
+-define(EXPLAINED_END, 16#1000).       % above the class of a failure
 -define(LAP_MASK, 16#7F).
 -define(LAP_SHIFT, 52).
 -define(TEXT_SHIFT, 40).
@@ -61,7 +67,7 @@
 -define(CLASSES, 16).
 
 %% The control word contains four things: the sample mask, with the classes of spans to record; the
-%% explain mask, with the classes of spans that programs in the kernel see instead; whether starts
+%% explain mask, with the classes of spans that programs in the kernel see too; whether starts
 %% have their process; and the end of the lease. All are 0 before the first collector. Each ring has
 %% a control word beside its head, and a collector writes all of them. A span reads the word by
 %% adding 0. atomics:get/2 takes three times as long, because it has a memory barrier. The addition
@@ -72,8 +78,8 @@
 %% LEASE_MAX units. Records written then are never read.
 -define(SAMPLE_SHIFT, 43).
 -define(EXPLAIN_SHIFT, 27).
--define(ALL_RECORDED, 16#FFFF0000).    % both masks, where all classes are recorded
--define(ALL_EXPLAINED, 16#7FFF8000000). % the explain mask where spans of no class are recorded
+-define(ALL_RECORDED, 16#FFFF0000).    % both masks, where all classes are recorded and none explained
+-define(ALL_EXPLAINED, 16#7FFF8000000). % the explain mask where all classes are explained
 -define(WITH_PROCESS, 16#4000000).
 -define(LEASE_MASK, 16#3FFFFFF).
 -define(LEASE_UNIT, 27).               % 2^27 ns, about 134 ms

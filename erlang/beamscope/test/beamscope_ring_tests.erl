@@ -207,29 +207,34 @@ classes_test() ->
     Counts = [length([C || C <- Classes, C =:= K]) || K <- lists:seq(0, 15)],
     ?assert(lists:min(Counts) > 500 andalso lists:max(Counts) < 1500).
 
-%% Spans that are to be explained fire the VM's probe. Without probes, they call a function.
+%% Spans that are to be explained fire the VM's probe. Without probes, they call a function. The
+%% ring has them too, marked as such.
 explain_test() ->
     lease(?ALL, ?ALL),
-    {Span, Records} = records(fun() -> element(2, beamscope:start_span(a)) end),
+    {{explained, Fired, {ring, _, Slot, _}} = Span, Records} = records(fun() -> element(2, beamscope:start_span(a)) end),
+    ?assertMatch([{?KIND_EXPLAINED_START, <<"a">>, _, none, _}], Records),
+    [{_, _, Root, _, _}] = Records,
+    ?assertEqual(root(Slot), Root),
     case beamscope_facilities:probes() of
         true ->
-            {Id, _, <<"a">>} = Span,
-            ?assertEqual([], Records),
+            {Id, _, <<"a">>} = Fired,
+            ?assertEqual(Id band 15, class(Slot)),
             receive {hit, _, Id, 1, 1, 0, <<"a">>, <<>>} -> ok end,
-            {_, {Child, _, _}} = beamscope:start_span(b, #{parent => Span}),
+            {{explained, {Child, _, _}, _}, [{?KIND_EXPLAINED_START, <<"b">>, Slot, none, _}]} =
+                records(fun() -> element(2, beamscope:start_span(b, #{parent => Span})) end),
             ?assertEqual(Id band 15, Child band 15),
             receive {hit, _, Child, 1, 1, Id, <<"b">>, <<>>} -> ok end,
-            lease(?ALL, 0), % its children are in the ring from now on, in its class
-            {{ring, _, Later, _}, [{?KIND_START, _, _, _, _}]} =
+            lease(?ALL, 0), % its children are only in the ring from now on, in its class
+            {{ring, _, Later, _}, [{?KIND_START, <<"c">>, Slot, _, _}]} =
                 records(fun() -> element(2, beamscope:start_span(c, #{parent => Span})) end),
             ?assertEqual(Id band 15, class(Later)),
-            ok = beamscope:end_span(undefined, Span),
+            {ok, [{?KIND_SUCCESS, <<"a">>, Slot, ?EXPLAINED_END, _}]} = records(fun() -> beamscope:end_span(undefined, Span) end),
             receive {hit, _, Id, 2, 1, 0, <<"a">>, <<>>} -> ok end;
         false ->
-            {call, Id, Label, <<"a">>} = Span,
-            ?assertEqual([], Records),
+            {call, Id, Label, <<"a">>} = Fired,
+            ?assertEqual(Id band 15, class(Slot)),
             lease(?ALL, ?ALL),
-            {Child, Calls} =
+            {{explained, Child, _}, Calls} =
                 calls(fun() ->
                               {_, Inner} = beamscope:start_span(b, #{parent => Span}),
                               ok = beamscope:fail_span(Inner, oops),
@@ -242,9 +247,34 @@ explain_test() ->
                           {?MAGIC_1, 1, ChildLabel, 3, ChildId, 0, <<"b">>, <<"oops">>},
                           {?MAGIC_1, 1, Label, 2, Id, 0, <<"a">>, <<>>}], Calls),
             lease(?ALL, 0), % its children are in the ring from now on, in its class
-            {{ring, _, Later, _}, [{?KIND_START, _, _, _, _}]} =
+            {{ring, _, Later, _}, [{?KIND_START, <<"c">>, Slot, _, _}]} =
                 records(fun() -> element(2, beamscope:start_span(c, #{parent => Span})) end),
             ?assertEqual(Id band 15, class(Later))
+    end.
+
+%% The end of an explained span is marked, and has the class of a failure besides.
+explained_end_test() ->
+    [begin
+         lease(?ALL, ?ALL),
+         {_, {explained, _, {ring, _, Slot, _}} = Span} = beamscope:start_span(a),
+         {_, [{?KIND_FAILURE, <<"a">>, Slot, Extension, _}]} = records(fun() -> beamscope:fail_span(Span, Class) end),
+         ?assertEqual({?EXPLAINED_END, Text}, {Extension band ?EXPLAINED_END, text(Extension band 16#FFF)})
+     end || {Class, Text} <- [{<<>>, none}, {oops, <<"oops">>}]],
+    flush().
+
+flush() -> receive {hit, _, _, _, _, _, _, _} -> flush() after 0 -> ok end.
+
+%% If no collector listens to the probe, a span that is to be explained is only recorded.
+unheard_test() ->
+    case beamscope_facilities:probes() of
+        true ->
+            put(nobody, true),
+            lease(?ALL, ?ALL),
+            {{ring, _, _, _}, [{?KIND_START, <<"a">>, _, none, _}]} =
+                records(fun() -> element(2, beamscope:start_span(a)) end),
+            erase(nobody);
+        false ->
+            ok
     end.
 
 %% The arguments of calls to the function that stands in for probes, with decoded texts.
@@ -279,7 +309,7 @@ characters(Number) ->
     Text.
 
 %% Spans that give their process a token fire the VM's probe. Without probes or a listening
-%% collector, they are recorded and give no token.
+%% collector, they give no token.
 token_test() ->
     lease(?ALL, 0),
     Attrs = #{seq_trace => true},
@@ -287,10 +317,11 @@ token_test() ->
     Within = fun() -> beamscope:with_span(b, fun() -> {get('$beamscope_span'), seq_trace:get_token(label)} end, Attrs) end,
     case beamscope_facilities:probes() of
         true ->
-            {{{Id, _, <<"a">>, Label} = Span, {label, Label}}, []} = records(Start),
+            {{{explained, {Id, _, <<"a">>, Label}, _} = Span, {label, Label}}, [{?KIND_EXPLAINED_START, <<"a">>, _, _, _}]} = records(Start),
             ok = beamscope:end_span(undefined, Span),
             ?assertEqual([], seq_trace:get_token(label)),
-            {{{Inner, _, <<"b">>}, {label, _}}, []} = records(Within),
+            {{{explained, {Inner, _, <<"b">>}, _}, {label, _}},
+             [{?KIND_EXPLAINED_START, <<"b">>, _, _, _}, {?KIND_SUCCESS, <<"b">>, _, ?EXPLAINED_END, _}]} = records(Within),
             ?assertEqual([], seq_trace:get_token(label)),
             [receive {hit, _, I, Kind, 1, 0, _, <<>>} -> ok end || I <- [Id, Inner], Kind <- [1, 2]],
             _ = seq_trace:set_token([]), % that of the last message

@@ -155,5 +155,6 @@ options(Options) ->
 id(ignore) -> 0;
 id({skip, _Class}) -> 0;
 id({ring, _Birth, Id, _Name}) -> Id;
+id({explained, Fired, _Recorded}) -> id(Fired);
 id({call, Id, _Label, _Name}) -> Id;
 id(Span) -> element(1, Span).

@@ -39,7 +39,7 @@ at_least(code) -> 0;
 at_least(_) -> 10 * ?MS.
 
 begins_before(Scenario) ->
-    lists:member(Scenario, [port_busy, mailbox, busy_server, lock, handed_over, suspended_server, requested, port_answer]).
+    lists:member(Scenario, [port_busy, mailbox, busy_server, lock, handed_over, suspended_server, requested, port_answer, checkout]).
 
 defaults_test() ->
     #{pid := Pid, spans := 1, each := [{_, Duration, Cause}], duration := Duration, cause := Cause} =
