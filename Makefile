@@ -41,11 +41,11 @@ fuzz:
 	@scripts/fuzz.sh
 
 # Changes the code in one place at a time, and prints the changes that no test notices.
-# MUTANTS='-seed 2 dq' is handed on: see docs/tests.md.
+# MUTANTS='-seed 2 dq' is handed on: see docs/internals/tests.md.
 mutants:
 	@scripts/mutants.sh $(MUTANTS)
 
-# Tries other kernels in an emulator, and writes what works there into docs/kernels.md. Some
+# Tries other kernels in an emulator, and writes what works there into docs/reference/kernels.md. Some
 # minutes.
 kernels:
 	@scripts/kernels/all.sh

@@ -14,7 +14,7 @@ import (
 // The reference agrees with the code about each built-in outcome, in the same order, and its scope
 // files are valid.
 func TestBuiltinsAreDocumented(t *testing.T) {
-	document, err := os.ReadFile("../docs/vm-outcomes.md")
+	document, err := os.ReadFile("../docs/reference/vm-outcomes.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +23,7 @@ func TestBuiltinsAreDocumented(t *testing.T) {
 		section := fmt.Sprintf("### %s\n%s", b.Name, reference(b))
 		_, after, ok := strings.Cut(rest, section)
 		if !ok {
-			t.Errorf("docs/vm-outcomes.md lacks, or has too early:\n%s", section)
+			t.Errorf("docs/reference/vm-outcomes.md lacks, or has too early:\n%s", section)
 			continue
 		}
 		rest = after

@@ -19,7 +19,7 @@
 #include "unseen.bpf.h"
 #include "watch.bpf.h"
 
-/* Arguments of user_trace__nN, as docs/erlang.md describes them. */
+/* Arguments of user_trace__nN, as docs/reference/erlang.md describes them. */
 enum {
 	ARG_PID,
 	ARG_TAG,

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-var updateCoverage = flag.Bool("update-coverage", false, "write the table of coverage into docs/confidence.md")
+var updateCoverage = flag.Bool("update-coverage", false, "write the table of coverage into docs/reference/confidence.md")
 
 func TestStudent(t *testing.T) {
 	for _, confidence := range []float64{0.01, 0.5, 0.68, 0.95, 0.999, 1 - 1e-9} {
@@ -157,7 +157,7 @@ func TestCoverage(t *testing.T) {
 		lines = append(lines, "| "+strings.Join(cells, " | ")+" |")
 	}
 	table := strings.Join(lines, "\n") + "\n"
-	const path = "../docs/confidence.md"
+	const path = "../docs/reference/confidence.md"
 	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

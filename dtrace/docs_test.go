@@ -15,7 +15,7 @@ import (
 )
 
 // docs is the page that documents expressions and built-in outcomes.
-const docs = "../docs/probes.md"
+const docs = "../docs/reference/probes.md"
 
 // The documentation of the built-in outcomes matches the code. With UPDATE_GOLDEN set, the test
 // writes it.
@@ -45,7 +45,7 @@ func TestBuiltinDocs(t *testing.T) {
 // The documentation of the builds without probes matches the code. With UPDATE_GOLDEN set, the test
 // writes it.
 func TestBuildDocs(t *testing.T) {
-	const page = "../docs/vm-outcomes.md"
+	const page = "../docs/reference/vm-outcomes.md"
 	const begin, end = "<!-- The builds as the code has them. -->\n", "<!-- End of the builds. -->\n"
 	text, err := os.ReadFile(page)
 	if err != nil {

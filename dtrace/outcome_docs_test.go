@@ -24,7 +24,7 @@ func TestNamesInDocs(t *testing.T) {
 		known[dtrace.Hyphened(p.Name)] = true
 	}
 	var pages []string
-	for _, pattern := range []string{"../README.md", "../docs/*.md", "../docs/scopes/*.yaml"} {
+	for _, pattern := range []string{"../README.md", "../docs/*/*.md", "../docs/scopes/*.yaml"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %d pages, %v", pattern, len(found), err)
@@ -33,7 +33,7 @@ func TestNamesInDocs(t *testing.T) {
 	}
 	hyphened := regexp.MustCompile("`([a-z][a-z0-9]*(?:-[a-z0-9]+)+)`")
 	used := regexp.MustCompile(`\bvm: ([a-z][a-z0-9-]*)`)
-	linked := regexp.MustCompile("\\[`([a-z][a-z0-9-]*)`\\]\\((?:vm-outcomes|probes)\\.md#")
+	linked := regexp.MustCompile("\\[`([a-z][a-z0-9-]*)`\\]\\((?:\\.\\./reference/)?(?:vm-outcomes|probes)\\.md#")
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
 		if err != nil {

@@ -30,7 +30,7 @@ end
 `
 )
 
-// A project gets the application from a git repository with the lines of docs/erlang.md, by rebar3 and by
+// A project gets the application from a git repository with the lines of docs/reference/erlang.md, by rebar3 and by
 // mix, and runs a span. Neither needs the network for the application itself.
 func TestDocumentedDependency(t *testing.T) {
 	otp := testOTP(t)
@@ -69,18 +69,18 @@ func TestDocumentedDependency(t *testing.T) {
 	}
 }
 
-// documentedDependency returns the lines that docs/erlang.md gives for a file of a project, with the
+// documentedDependency returns the lines that docs/reference/erlang.md gives for a file of a project, with the
 // repository in the place of ours.
 func documentedDependency(t *testing.T, file, repository string) string {
 	t.Helper()
 	const ours = "<this repository>"
-	text, err := os.ReadFile("../docs/erlang.md")
+	text, err := os.ReadFile("../docs/reference/erlang.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	lines := regexp.MustCompile("in `" + regexp.QuoteMeta(file) + "`:\n```[a-z]+\n((?s).*?)```\n").FindStringSubmatch(string(text))
 	if lines == nil || strings.Count(lines[1], ours) != 1 {
-		t.Fatalf("docs/erlang.md does not say what %s needs: %q", file, lines)
+		t.Fatalf("docs/reference/erlang.md does not say what %s needs: %q", file, lines)
 	}
 	return strings.Replace(lines[1], ours, "file://"+repository, 1)
 }

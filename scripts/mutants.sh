@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Changes the code in one place at a time, and prints the changes that no test notices.
-# docs/tests.md says more. Usage: scripts/mutants.sh [FLAG...] [PACKAGE...]
+# docs/internals/tests.md says more. Usage: scripts/mutants.sh [FLAG...] [PACKAGE...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/need.sh go

@@ -2,7 +2,7 @@
 # Runs all tests. The last line counts them. With CI=true nothing that needs the
 # Erlang VM or eBPF is skipped, and some tests run on VMs of OTP 27 and 29 too.
 # With MATRIX=1 the tests that observe live VMs run once on each of these releases, and the table of
-# features in docs/vm-outcomes.md is compared with what each kind of VM offers.
+# features in docs/reference/vm-outcomes.md is compared with what each kind of VM offers.
 # VMs that are missing are built first, each in 5 to 10 minutes, once.
 set -euo pipefail
 cd "$(dirname "$0")/.."

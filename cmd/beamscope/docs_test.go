@@ -22,7 +22,7 @@ var updateDocs = flag.Bool("update-docs", false, "write what commands print into
 func TestDocs(t *testing.T) {
 	for _, name := range []string{"diagrams.md", "eval.md", "explain.md", "export.md", "run.md", "scope-file.md", "scripts.md", "snapshots.md", "triggers.md"} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join("..", "..", "docs", name)
+			path := documentPath(t, name)
 			source, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
@@ -39,6 +39,16 @@ func TestDocs(t *testing.T) {
 			}
 		})
 	}
+}
+
+// documentPath returns the path of a document, in whichever folder of docs it is.
+func documentPath(t *testing.T, name string) string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join("..", "..", "docs", "*", name))
+	if err != nil || len(paths) != 1 {
+		t.Fatalf("documents named %s: %q, %v", name, paths, err)
+	}
+	return paths[0]
 }
 
 // rerun returns a document with the present output of its commands.
@@ -114,7 +124,7 @@ func shell(t *testing.T, dir, command string) string {
 
 // The JSON object that run.md describes is one that replay prints, with all its fields.
 func TestDocsJSON(t *testing.T) {
-	page, err := os.ReadFile("../../docs/run.md")
+	page, err := os.ReadFile("../../docs/reference/run.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +166,7 @@ func TestDocsToLookAt(t *testing.T) {
 	}
 	copyInto(t, filepath.Join(dir, "snapshots"), "testdata/snapshots/*.bsr")
 	for _, name := range []string{"dashboard.md", "experiments.md"} {
-		source, err := os.ReadFile(filepath.Join(root, "docs", name))
+		source, err := os.ReadFile(documentPath(t, name))
 		if err != nil {
 			t.Fatal(err)
 		}

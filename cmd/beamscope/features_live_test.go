@@ -751,7 +751,7 @@ func whole(rows []busyRow, clock processorClock) (windows []busyRow) {
 
 // compareSlices compares the slices of the process that always runs with the processor time of the
 // VM, most of which this process uses. The VM also works between slices: according to
-// docs/vm-outcomes.md this is at most a tenth for run, if slices are not shorter than 24 µs. The
+// docs/reference/vm-outcomes.md this is at most a tenth for run, if slices are not shorter than 24 µs. The
 // time of slices on a processor can be longer than the kernel's count of the VM: on a busy machine
 // it was 6 % longer.
 func (e *examination) compareSlices(rows []busyRow, pid string, clock processorClock) {
@@ -985,7 +985,7 @@ func (e *examination) traceOnce() (missing []toldSpan, said string) {
 		}
 		e.t.Logf("span %d: %d ns, %d of them for garbage; the program %+v", s.ID, s.Duration, collecting, told[i])
 		// With +C multi_time_warp the VM's clock runs like ours. The program measures at least
-		// the time of the collection, and at most a tenth more, see docs/explain.md.
+		// the time of the collection, and at most a tenth more, see docs/reference/explain.md.
 		if collecting == 0 || collecting > told[i].cause || collecting+absent < told[i].cause*9/10 || s.Duration > told[i].duration {
 			e.t.Errorf("span %d takes %d ns, %d of them for garbage and %d without a processor; the program says %+v: %+v", s.ID, s.Duration, collecting, absent, told[i], s.Shares)
 		}

@@ -97,7 +97,7 @@ const (
 
 // The table is between these lines of the document.
 const (
-	featuresFile  = "../../docs/vm-outcomes.md"
+	featuresFile  = "../../docs/reference/vm-outcomes.md"
 	featuresBegin = "<!-- features: made by `MATRIX=1 go test ./cmd/beamscope -run TestFeatures -update-docs` -->\n"
 	featuresEnd   = "<!-- /features -->\n"
 )

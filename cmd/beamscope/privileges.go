@@ -14,7 +14,7 @@ import (
 
 // The capabilities that commands keep of those with which they are started. They keep them until
 // they end, because they attach to VMs that start later and write files when the user asks for
-// that. docs/privileges.md explains the use of each.
+// that. docs/how-to/privileges.md explains the use of each.
 var (
 	readsFiles  = privilege.Of(privilege.DACReadSearch)
 	writesFiles = readsFiles | privilege.Of(privilege.DACOverride, privilege.FOwner)

@@ -26,18 +26,18 @@ func TestListsOfProbesInDocuments(t *testing.T) {
 		t.Fatalf("no list:\n%s", out)
 	}
 	if diff := cmp.Diff(want, statesOfProbes(document(t, "probes.md"), "PROBE ")); diff != "" {
-		t.Errorf("docs/probes.md:\n%s", diff)
+		t.Errorf("docs/reference/probes.md:\n%s", diff)
 	}
 	fired := maps.Clone(want)
 	fired["process-port_unblocked"] = "alive" // the catalogue's state, and not that beamscope refuses it
 	if diff := cmp.Diff(fired, statesOfProbes(document(t, "doctor.md"), "PROBE ")); diff != "" {
-		t.Errorf("docs/doctor.md:\n%s", diff)
+		t.Errorf("docs/reference/doctor.md:\n%s", diff)
 	}
 }
 
 func document(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/" + name)
+	text, err := os.ReadFile(documentPath(t, name))
 	if err != nil {
 		t.Fatal(err)
 	}

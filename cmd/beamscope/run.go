@@ -411,7 +411,7 @@ func (f *framePrinter) sayNoSpans(discovered bool) {
 	case f.whole < leastWhole:
 		safetext.Fprintln(f.log, tooShort)
 	default:
-		safetext.Fprintln(f.log, "no span started: an application starts spans with beamscope:with_span, see docs/erlang.md")
+		safetext.Fprintln(f.log, "no span started: an application starts spans with beamscope:with_span, see docs/reference/erlang.md")
 	}
 }
 

@@ -143,16 +143,16 @@ func (s *debianServer) observe() {
 const libraryFolder = "/tmp/beamscope/ebin"
 
 // documentedCommands loads the application into the running VM, and starts spans there, by the commands of
-// docs/erlang.md. The script has compiled the application, and its folder takes the place of the document's.
+// docs/reference/erlang.md. The script has compiled the application, and its folder takes the place of the document's.
 func (s debianServer) documentedCommands() {
 	s.t.Helper()
-	text, err := os.ReadFile("../../docs/erlang.md")
+	text, err := os.ReadFile("../../docs/reference/erlang.md")
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	commands := regexp.MustCompile(`(?m)^sudo rabbitmqctl eval '(.*)'$`).FindAllStringSubmatch(string(text), -1)
 	if len(commands) != 2 {
-		s.t.Fatalf("docs/erlang.md has %d commands, want one that loads and one that starts spans", len(commands))
+		s.t.Fatalf("docs/reference/erlang.md has %d commands, want one that loads and one that starts spans", len(commands))
 	}
 	for _, c := range commands {
 		// rabbitmqctl becomes this user by itself, but not in a root file system without accounts.

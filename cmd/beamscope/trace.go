@@ -160,7 +160,7 @@ func (f *traceFlags) recorded(ctx context.Context, path string, out, log io.Writ
 	}
 	switch {
 	case !k.Explained():
-		return fmt.Errorf("%s: %s, see docs/explain.md", path, unexplained(specs))
+		return fmt.Errorf("%s: %s, see docs/reference/explain.md", path, unexplained(specs))
 	case len(k.Instances()) == 0:
 		return fmt.Errorf("%s: no explained span in it is %s", path, f.wanted())
 	}

@@ -244,11 +244,11 @@ func TestTraceUnexplainedRecording(t *testing.T) {
 		specs []outcome.Spec
 		want  string
 	}{
-		"spans":            {[]outcome.Spec{span, overTCP, ofVM}, "no span in it is explained: record them with --explain, or write explain: true in the scope file, see docs/explain.md"},
-		"to be explained":  {[]outcome.Spec{explained, ofVM}, "it explains no span, although explanations were on: they need a VM with probes or of a known build, and spans that end during the recording, see docs/explain.md"},
-		"over TCP":         {[]outcome.Spec{overTCP, ofVM}, "its spans came over TCP, which does not say where their time went: only spans that programs in the kernel see can be explained, see docs/explain.md"},
-		"none":             {[]outcome.Spec{ofVM}, "it has no spans, and only spans are explained, see docs/explain.md"},
-		"no configuration": {nil, "it has no spans, and only spans are explained, see docs/explain.md"},
+		"spans":            {[]outcome.Spec{span, overTCP, ofVM}, "no span in it is explained: record them with --explain, or write explain: true in the scope file, see docs/reference/explain.md"},
+		"to be explained":  {[]outcome.Spec{explained, ofVM}, "it explains no span, although explanations were on: they need a VM with probes or of a known build, and spans that end during the recording, see docs/reference/explain.md"},
+		"over TCP":         {[]outcome.Spec{overTCP, ofVM}, "its spans came over TCP, which does not say where their time went: only spans that programs in the kernel see can be explained, see docs/reference/explain.md"},
+		"none":             {[]outcome.Spec{ofVM}, "it has no spans, and only spans are explained, see docs/reference/explain.md"},
+		"no configuration": {nil, "it has no spans, and only spans are explained, see docs/reference/explain.md"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "x.bsr")

@@ -10,7 +10,7 @@ import (
 )
 
 // Nearly all inferred senders are right, and most messages have one, on a busy machine too. The
-// bounds are far below the figures in docs/explain.md.
+// bounds are far below the figures in docs/reference/explain.md.
 func TestEdges(t *testing.T) {
 	const precision, recall, enough = 0.98, 0.7, 1000
 	vmtest.NeedEBPF(t)

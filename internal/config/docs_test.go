@@ -12,7 +12,7 @@ import (
 
 // The scope files in the documentation are valid, except those that are marked as wrong.
 func TestDocs(t *testing.T) {
-	document, err := os.ReadFile("../../docs/scope-file.md")
+	document, err := os.ReadFile("../../docs/reference/scope-file.md")
 	if err != nil {
 		t.Fatal(err)
 	}

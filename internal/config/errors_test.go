@@ -39,8 +39,8 @@ func TestErrors(t *testing.T) {
 		good = "outcomes: {a: {}}\n"
 	)
 	for _, test := range []struct{ text, want string }{
-		{"", `: empty: write outcomes, see docs/scope-file.md`},
-		{"# nothing", `: empty: write outcomes, see docs/scope-file.md`},
+		{"", `: empty: write outcomes, see docs/reference/scope-file.md`},
+		{"# nothing", `: empty: write outcomes, see docs/reference/scope-file.md`},
 		{"outcomes: [", ``}, // the message of the YAML parser; see below
 		{"just a text", `:1: "just a text" where keys and values are expected, as in {key: value}`},
 		{"- a list", `:1: a list where keys and values are expected, as in {key: value}`},

@@ -101,7 +101,7 @@ func (r *reader) document(data []byte) (Config, error) {
 		return Config{}, err
 	}
 	if len(doc.Content) == 0 {
-		return Config{}, &Error{File: r.file, Text: "empty: write outcomes, see docs/scope-file.md"}
+		return Config{}, &Error{File: r.file, Text: "empty: write outcomes, see docs/reference/scope-file.md"}
 	}
 	return r.config(value{node: doc.Content[0]})
 }

@@ -43,7 +43,7 @@ import (
 //
 // The table of all keys is between lines "<!-- keys -->" and "<!-- end -->".
 func TestScreensInDocuments(t *testing.T) {
-	for _, pattern := range []string{"../../README.md", "../../docs/*.md"} {
+	for _, pattern := range []string{"../../README.md", "../../docs/*/*.md"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -473,7 +473,7 @@ func (o *overview) empty(f *scope.Frame) {
 	default:
 		text = []string{"", "  No spans have been seen yet.", "",
 			"  beamscope shows spans that the application starts with the Erlang application",
-			"  beamscope: beamscope:with_span(<<\"name\">>, Fun), see docs/erlang.md.",
+			"  beamscope: beamscope:with_span(<<\"name\">>, Fun), see docs/reference/erlang.md.",
 			"  They appear here as soon as one starts. A adds outcomes of the VM, which need none."}
 	}
 	for i, line := range text {
@@ -499,7 +499,7 @@ func (d *Dashboard) noSpansLine() (row, bool) {
 	}
 	return row{cells: []cell{
 		{text: "no spans yet:", width: 13, tone: strong},
-		{text: "beamscope:with_span(<<\"name\">>, Fun) marks them; A adds outcomes. docs/erlang.md says more", tone: dim},
+		{text: "beamscope:with_span(<<\"name\">>, Fun) marks them; A adds outcomes. docs/reference/erlang.md says more", tone: dim},
 	}}, true
 }
 

@@ -288,7 +288,7 @@ func (t *systemTab) save(path string, settled func(error)) {
 
 // language shows a summary of the syntax of diagrams.
 func (t *systemTab) language() {
-	t.d.explainText("language", "outcome diagrams (Esc closes, docs/diagrams.md has more)", func(int) string { return tview.Escape(languageText) })
+	t.d.explainText("language", "outcome diagrams (Esc closes, docs/reference/diagrams.md has more)", func(int) string { return tview.Escape(languageText) })
 }
 
 const languageText = `whole = part_1 -> part_2;     part_2 is caused by part_1

@@ -19,7 +19,7 @@ import (
 // What to do about VMs.
 const (
 	startVM    = "start an Erlang VM with probes, such as that of `beamscope demo`"
-	withProbes = "use a VM built with --with-dynamic-trace=systemtap: `make otp` builds one, docs/vm-with-probes.md lists others"
+	withProbes = "use a VM built with --with-dynamic-trace=systemtap: `make otp` builds one, docs/how-to/vm-with-probes.md lists others"
 )
 
 // vms checks each VM.
@@ -200,7 +200,7 @@ func (e *examination) spans(ctx context.Context, v VM) Check {
 		c.Status, c.Found = OK, "the VM's memory can be read, and contains no spans yet: run and record find spans when they start"
 	case err == nil:
 		c.Status, c.Found = Missing, "the VM has recorded none yet, and without eBPF beamscope cannot wait for them"
-		c.Do = "start a span in the VM first, see docs/erlang.md; or " + asRoot
+		c.Do = "start a span in the VM first, see docs/reference/erlang.md; or " + asRoot
 		e.must(onPermission, c.Do)
 	case ended(err):
 		c.Status, c.Found = Unknown, endedMeanwhile

@@ -230,7 +230,7 @@ func paid(f *scope.Frame) string {
 	case f.Unpriced() && !slices.ContainsFunc(f.Probes, ofVM):
 		return "paid by the application that sends over TCP, not known here"
 	case f.Unpriced():
-		return "no program ran in the VM; its other costs are not measured (see docs/run.md)"
+		return "no program ran in the VM; its other costs are not measured (see docs/reference/run.md)"
 	case f.Cost.PerEvent > 0:
 		return fmt.Sprintf("%.0f events/s × %s = %.2f %% of a core in the VM", rate, figures.Delay(f.Cost.PerEvent), f.Cost.Share(window)*100)
 	case f.Cost.Events > 0:

@@ -84,8 +84,8 @@ func TestCostLine(t *testing.T) {
 		"a price not known":  {span, spans, outcome.Cost{Events: 100}, "100 events/s, price not measured"},
 		"nothing happens":    {span, outcome.Counts{}, outcome.Cost{PerEvent: 2 * time.Microsecond}, "0 events/s × 2.00µs = 0.00 % of a core in the VM"},
 		"nothing yet":        {span, outcome.Counts{}, outcome.Cost{}, "no program ran in the VM"},
-		"spans in a ring":    {span, spans, outcome.Cost{}, "no program ran in the VM; its other costs are not measured (see docs/run.md)"},
-		"ring, and programs": {span, spans, outcome.Cost{PerEvent: 2 * time.Microsecond}, "no program ran in the VM; its other costs are not measured (see docs/run.md)"},
+		"spans in a ring":    {span, spans, outcome.Cost{}, "no program ran in the VM; its other costs are not measured (see docs/reference/run.md)"},
+		"ring, and programs": {span, spans, outcome.Cost{PerEvent: 2 * time.Microsecond}, "no program ran in the VM; its other costs are not measured (see docs/reference/run.md)"},
 		"over TCP":           {overTCP, spans, outcome.Cost{}, "paid by the application that sends over TCP, not known here"},
 	} {
 		t.Run(name, func(t *testing.T) {

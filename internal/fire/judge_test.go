@@ -283,13 +283,13 @@ func TestScenariosCover(t *testing.T) {
 
 // The documentation mentions every scenario.
 func TestScenariosDocumented(t *testing.T) {
-	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "doctor.md"))
+	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "doctor.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range append(scenarios(vm.JIT, 29), starting()) {
 		if !strings.Contains(string(doc), "`"+s.name+"`") {
-			t.Errorf("docs/doctor.md does not mention the scenario %s", s.name)
+			t.Errorf("docs/reference/doctor.md does not mention the scenario %s", s.name)
 		}
 	}
 }

@@ -44,7 +44,7 @@ const (
 	Top          = "top"          // shows the processor time of processes and data from the VM's memory
 	Samples      = "samples"      // the busiest process has most samples, with its name and its function
 	Explanations = "explanations" // slow spans are explained with their causes
-	Capabilities = "capabilities" // the capabilities of docs/privileges.md suffice for a user who is not root
+	Capabilities = "capabilities" // the capabilities of docs/how-to/privileges.md suffice for a user who is not root
 	Killed       = "kill -9"      // killing the collector leaves the VM as it was
 	Refusals     = "refusals"     // beamscope refuses impossible commands in one line
 )

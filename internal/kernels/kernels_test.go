@@ -20,7 +20,7 @@ import (
 
 var (
 	all    = flag.Bool("all", false, "try all kernels and processors, not only what CI has time for")
-	update = flag.Bool("update", false, "write what works into results.json and docs/kernels.md")
+	update = flag.Bool("update", false, "write what works into results.json and docs/reference/kernels.md")
 )
 
 // stable is the kernel that runs with all other tests: Debian's stable kernel, whose verifier has

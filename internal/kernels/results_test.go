@@ -18,9 +18,9 @@ type trial struct {
 
 const (
 	resultsFile = "results.json"
-	page        = "../../docs/kernels.md"
+	page        = "../../docs/reference/kernels.md"
 
-	// The table of docs/kernels.md is between these lines.
+	// The table of docs/reference/kernels.md is between these lines.
 	tableBegin = "<!-- kernels: made by `make kernels` -->\n"
 	tableEnd   = "<!-- /kernels -->\n"
 )
@@ -39,7 +39,7 @@ func recorded(t *testing.T) []trial {
 	return trials
 }
 
-// record writes the result of a kernel, and the table of docs/kernels.md.
+// record writes the result of a kernel, and the table of docs/reference/kernels.md.
 func record(t *testing.T, k kernels.Kernel, r kernels.Result) {
 	t.Helper()
 	trials := recorded(t)
@@ -59,7 +59,7 @@ func record(t *testing.T, k kernels.Kernel, r kernels.Result) {
 	writeTable(t, trials)
 }
 
-// writeTable writes the table of docs/kernels.md.
+// writeTable writes the table of docs/reference/kernels.md.
 func writeTable(t *testing.T, trials []trial) {
 	t.Helper()
 	before, _, after := readTable(t)
@@ -76,7 +76,7 @@ func table(trials []trial) string {
 	return kernels.Table(results)
 }
 
-// readTable returns the table of docs/kernels.md, and the text before and after it.
+// readTable returns the table of docs/reference/kernels.md, and the text before and after it.
 func readTable(t *testing.T) (before, table, after string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -91,12 +91,12 @@ func readTable(t *testing.T) (before, table, after string) {
 	return before + tableBegin, table, tableEnd + after
 }
 
-// The table in docs/kernels.md agrees with the kernels that were tried.
+// The table in docs/reference/kernels.md agrees with the kernels that were tried.
 func TestTable(t *testing.T) {
 	if *update {
 		writeTable(t, recorded(t))
 	}
 	if _, got, _ := readTable(t); got != table(recorded(t)) {
-		t.Errorf("docs/kernels.md has\n%s\nwhere the results are\n%s", got, table(recorded(t)))
+		t.Errorf("docs/reference/kernels.md has\n%s\nwhere the results are\n%s", got, table(recorded(t)))
 	}
 }

@@ -5,5 +5,5 @@
 // A recording is a sequence of blocks, each with its own checksum. An [Encoder] makes blocks, a
 // [Writer] writes them to a file, and a [Reader] reads them. The Reader reports damaged data, and
 // data that a crash cut off. It never returns it as data, and returns everything before it.
-// docs/recordings.md has the format, byte by byte.
+// docs/reference/recordings.md has the format, byte by byte.
 package recording

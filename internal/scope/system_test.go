@@ -66,7 +66,7 @@ func TestSeen(t *testing.T) {
 
 // The defaults for missing entries of a scope file are as documented.
 func TestDefaultsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/scope-file.md")
+	page, err := os.ReadFile("../../docs/reference/scope-file.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -443,19 +443,19 @@ func TestForeignNames(t *testing.T) {
 
 // The document describes each key as the help does.
 func TestDocumentOfKeys(t *testing.T) {
-	text, err := os.ReadFile("../../docs/top.md")
+	text, err := os.ReadFile("../../docs/reference/top.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := start(t, 80, 24, 256, 0)
 	for _, b := range h.v.bindings() {
 		if line := fmt.Sprintf("\n| %s | %s |\n", b.show, b.help); b.help != "" && !strings.Contains(string(text), line) {
-			t.Errorf("docs/top.md does not have the line %q", line)
+			t.Errorf("docs/reference/top.md does not have the line %q", line)
 		}
 	}
 	for _, name := range ColumnNames() {
 		if !strings.Contains(string(text), "`"+name+"`") {
-			t.Errorf("docs/top.md does not have the column `%s`", name)
+			t.Errorf("docs/reference/top.md does not have the column `%s`", name)
 		}
 	}
 }

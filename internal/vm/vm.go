@@ -25,7 +25,7 @@ var (
 	ErrNotVM = errors.New("not an Erlang VM")
 
 	// ErrNoProbes means that an Erlang VM was built without dynamic tracing.
-	ErrNoProbes = errors.New("this Erlang VM was built without probes, see docs/vm-with-probes.md")
+	ErrNoProbes = errors.New("this Erlang VM was built without probes, see docs/how-to/vm-with-probes.md")
 
 	// ErrNone means that no matching Erlang VM is running.
 	ErrNone = errors.New("no such Erlang VM is running")

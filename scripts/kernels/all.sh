@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tries all kernels, see internal/kernels, and writes what works there into
-# its results.json and docs/kernels.md.
+# its results.json and docs/reference/kernels.md.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 scripts/need.sh go qemu-system-x86_64 qemu-system-aarch64

@@ -603,7 +603,7 @@ func (e examination) top(ctx context.Context) (string, error) {
 	return fmt.Sprintf("processor time of %d slices, and where %d processes are", r.N, len(functions)), nil
 }
 
-// observers are the capabilities of docs/privileges.md that `run` keeps to observe VMs of any user.
+// observers are the capabilities of docs/how-to/privileges.md that `run` keeps to observe VMs of any user.
 // It keeps other capabilities for writing files.
 func observers() []uintptr {
 	return []uintptr{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_PTRACE,
