@@ -766,7 +766,7 @@ func TestEventsOffCPU(t *testing.T) {
 	signal(syscall.SIGSTOP)
 	stops := r.until(bpf.OffStopped)
 	signal(syscall.SIGCONT)
-	_, events = r.call("story", "[1]")
+	r.call("story", "[1]")
 	if stops.VM != vm.PID() || stops.Text != "" {
 		t.Errorf("stopped: %+v", stops)
 	}

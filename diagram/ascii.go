@@ -56,9 +56,7 @@ func Draw(f *File) Drawing {
 			l.Row += len(d.Rows)
 			d.Names = append(d.Names, l)
 		}
-		for _, row := range whole.rows {
-			d.Rows = append(d.Rows, row)
-		}
+		d.Rows = append(d.Rows, whole.rows...)
 	}
 	return d
 }

@@ -267,7 +267,7 @@ func TestBitsDetectAChange(t *testing.T) {
 		c.of("short")(x)
 		return strings.Join(c.lines, "\n")
 	}
-	if lines(1) != lines(1) || lines(1) == lines(math.Nextafter(1, 2)) || strings.Count(lines(1), "#") != 1 {
+	if first, second := lines(1), lines(1); first != second || first == lines(math.Nextafter(1, 2)) || strings.Count(lines(1), "#") != 1 {
 		t.Errorf("%s\n%s", lines(1), lines(math.Nextafter(1, 2)))
 	}
 }

@@ -42,7 +42,6 @@ type list struct {
 	*fake
 	data    usdt.Range
 	entries []uint64
-	bases   []uint64
 }
 
 const (

@@ -25,8 +25,6 @@ const (
 // The machine itself does not notice. A thread counts as running meanwhile, but does nothing. The
 // kernel interrupts each busy processor all the time. A gap between the interrupts is a stall.
 type Stalls struct {
-	stop func() error
-
 	mu     sync.Mutex
 	cpus   []*stallBuffer
 	stalls []interval // not sorted
