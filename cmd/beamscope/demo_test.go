@@ -43,19 +43,19 @@ func bundled(t *testing.T, name string) seen {
 // The bundled recordings show the effects that their systems demonstrate: they are calm most of
 // the time, and then show the fault.
 func TestBundledRecordings(t *testing.T) {
-	p50 := func(p *scope.Probe) time.Duration {
+	p50 := func(p *scope.Outcome) time.Duration {
 		d, ok := p.Observed.QuantileFigure(0.5)
 		if !ok {
 			return p.Spec.DMax()
 		}
 		return d
 	}
-	for name, effect := range map[string]func(w1, w2, probe *scope.Probe) bool{
-		"mm1k": func(_, _, probe *scope.Probe) bool { return probe.Counts.Failures*5 > probe.Counts.Instances() },
-		"ftf": func(w1, w2, probe *scope.Probe) bool {
+	for name, effect := range map[string]func(w1, w2, probe *scope.Outcome) bool{
+		"mm1k": func(_, _, probe *scope.Outcome) bool { return probe.Counts.Failures*5 > probe.Counts.Instances() },
+		"ftf": func(w1, w2, probe *scope.Outcome) bool {
 			return p50(w2) > 20*time.Millisecond && p50(probe) <= p50(w1)
 		},
-		"atf": func(w1, w2, probe *scope.Probe) bool {
+		"atf": func(w1, w2, probe *scope.Outcome) bool {
 			return p50(w2) > p50(w1)+time.Millisecond && p50(probe) >= p50(w2)
 		},
 	} {
@@ -63,11 +63,11 @@ func TestBundledRecordings(t *testing.T) {
 			frames := bundled(t, name)
 			shown := 0
 			for _, f := range frames {
-				if len(f.Probes) != 3 {
-					t.Fatalf("window %d has %d probes", f.Number, len(f.Probes))
+				if len(f.Outcomes) != 3 {
+					t.Fatalf("window %d has %d probes", f.Number, len(f.Outcomes))
 				}
-				w1, w2, probe := &f.Probes[0], &f.Probes[1], &f.Probes[2]
-				for _, p := range f.Probes {
+				w1, w2, probe := &f.Outcomes[0], &f.Outcomes[1], &f.Outcomes[2]
+				for _, p := range f.Outcomes {
 					if p.Counts.Loss != (outcome.Loss{}) || p.Counts.Unobserved {
 						t.Errorf("window %d: loss at %s: %+v", f.Number, p.Name, p.Counts.Loss)
 					}

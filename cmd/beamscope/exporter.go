@@ -100,8 +100,8 @@ func (e *exporter) one(w io.Writer) error {
 // sayWindow logs which window a picture contains.
 func (e *exporter) sayWindow() {
 	var names []string
-	for i := range e.frame.Probes {
-		names = append(names, e.frame.Probes[i].Name)
+	for i := range e.frame.Outcomes {
+		names = append(names, e.frame.Outcomes[i].Name)
 	}
 	safetext.Fprintf(e.log, "window %d, until %s: %s\n", e.frame.Number, clock(e.frame.Time), strings.Join(names, ", "))
 }
@@ -161,7 +161,7 @@ func (e *exporter) stream(w io.Writer, play func() error) error {
 // Configured implements [scope.Observer].
 func (e *exporter) Configured(s *scope.System, _ outcome.Plan) error {
 	e.system = s
-	for _, p := range s.Probes {
+	for _, p := range s.Outcomes {
 		if !slices.Contains(e.names, p.Spec.Name) {
 			e.names = append(e.names, p.Spec.Name)
 		}
@@ -182,14 +182,14 @@ func (e *exporter) Framed(_ *outcome.Batch, f *scope.Frame) error {
 	e.shown.add(f)
 	frame := e.selected(f)
 	if e.job.every {
-		e.known = e.known || len(frame.Probes) > 0
+		e.known = e.known || len(frame.Outcomes) > 0
 		e.windows++
 		return e.write(frame, e.system)
 	}
 	here, done := e.job.window.chooses(f, index == e.input.fired)
-	if here && (len(frame.Probes) > 0 || done) {
+	if here && (len(frame.Outcomes) > 0 || done) {
 		e.frame, e.of = frame.Clone(), e.system
-		e.known = len(frame.Probes) > 0
+		e.known = len(frame.Outcomes) > 0
 	}
 	if done {
 		return errEnough
@@ -200,15 +200,15 @@ func (e *exporter) Framed(_ *outcome.Batch, f *scope.Frame) error {
 // selected returns the frame with only those probes that are wanted and have visible data.
 func (e *exporter) selected(f *scope.Frame) *scope.Frame {
 	out := *f
-	out.Probes = nil
-	for i := range f.Probes {
-		p := &f.Probes[i]
+	out.Outcomes = nil
+	for i := range f.Outcomes {
+		p := &f.Outcomes[i]
 		if len(e.job.probes) > 0 && !slices.Contains(e.job.probes, p.Name) {
 			continue
 		}
 		one := export.Plot{Series: []plot.Series{plot.Of(p, nil, nil, "")}, Hidden: e.job.hidden}
 		if !one.Empty() {
-			out.Probes = append(out.Probes, *p)
+			out.Outcomes = append(out.Outcomes, *p)
 		}
 	}
 	return &out
@@ -249,7 +249,7 @@ func (e *exporter) checkEach() error {
 		return nil
 	}
 	for _, name := range e.job.probes {
-		if !slices.ContainsFunc(e.frame.Probes, func(p scope.Probe) bool { return p.Name == name }) {
+		if !slices.ContainsFunc(e.frame.Outcomes, func(p scope.Outcome) bool { return p.Name == name }) {
 			return fmt.Errorf("%s: no data of %s in window %d", e.input.path, name, e.frame.Number)
 		}
 	}

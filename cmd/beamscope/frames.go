@@ -50,20 +50,20 @@ func (f *framePrinter) Configured(s *scope.System, _ outcome.Plan) error {
 
 // Framed implements [scope.Observer].
 func (f *framePrinter) Framed(_ *outcome.Batch, frame *scope.Frame) error {
-	for i := range frame.Probes {
-		if p := &frame.Probes[i]; p.Counts.Starts+p.Counts.Ends+p.Counts.Loss.Total() > 0 {
+	for i := range frame.Outcomes {
+		if p := &frame.Outcomes[i]; p.Counts.Starts+p.Counts.Ends+p.Counts.Loss.Total() > 0 {
 			f.seen[p.Name] = true
 		}
 	}
 	f.frames++
 	f.blind = make(map[string]bool)
-	for i := range frame.Probes {
-		if p := &frame.Probes[i]; p.Counts.Unobserved {
+	for i := range frame.Outcomes {
+		if p := &frame.Outcomes[i]; p.Counts.Unobserved {
 			f.blind[p.Name] = true
 		}
 	}
-	unobserved := func(p scope.Probe) bool { return p.Counts.Unobserved && !f.lacks(p.Spec) }
-	if !slices.ContainsFunc(frame.Probes, unobserved) && (len(frame.Probes) > 0 || f.frames > 1) {
+	unobserved := func(p scope.Outcome) bool { return p.Counts.Unobserved && !f.lacks(p.Spec) }
+	if !slices.ContainsFunc(frame.Outcomes, unobserved) && (len(frame.Outcomes) > 0 || f.frames > 1) {
 		f.whole++
 	}
 	return f.Frame(frame)

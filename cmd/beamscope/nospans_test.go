@@ -14,7 +14,7 @@ import (
 // Such a run does not report that no span started.
 func TestSayNoSpans(t *testing.T) {
 	system := func(spec outcome.Spec) *scope.System {
-		return &scope.System{Probes: []scope.ProbeSystem{{Spec: spec}}}
+		return &scope.System{Outcomes: []scope.OutcomeSystem{{Spec: spec}}}
 	}
 	gc := outcome.Spec{Name: "gc"}
 	for _, test := range []struct {
@@ -46,7 +46,7 @@ func TestSayUnseen(t *testing.T) {
 	for whole, want := range []string{"the observation ended before two whole windows were over: let it run for some seconds\n", "", "outcome buy: no span named"} {
 		var log strings.Builder
 		f := newFramePrinter(silent{&log}, &log)
-		f.system, f.seen["sell"] = &scope.System{Source: []byte(file), Probes: []scope.ProbeSystem{
+		f.system, f.seen["sell"] = &scope.System{Source: []byte(file), Outcomes: []scope.OutcomeSystem{
 			{Spec: outcome.Spec{Name: "buy", Span: "buy"}}, {Spec: outcome.Spec{Name: "sell", Span: "sell"}}}}, true
 		f.whole = whole
 		if err := f.sayUnseen(nil); err != nil {
@@ -65,9 +65,9 @@ func TestSayUnseen(t *testing.T) {
 func TestSayUnobserved(t *testing.T) {
 	var log strings.Builder
 	f := newFramePrinter(silent{&log}, &log)
-	f.system = &scope.System{Source: []byte("outcomes:\n  buy: {span: buy}\n"), Probes: []scope.ProbeSystem{{Spec: outcome.Spec{Name: "buy", Span: "buy"}}}}
+	f.system = &scope.System{Source: []byte("outcomes:\n  buy: {span: buy}\n"), Outcomes: []scope.OutcomeSystem{{Spec: outcome.Spec{Name: "buy", Span: "buy"}}}}
 	for range 5 {
-		if err := f.Framed(nil, &scope.Frame{Probes: []scope.Probe{{Name: "buy", Counts: outcome.Counts{Unobserved: true}}}}); err != nil {
+		if err := f.Framed(nil, &scope.Frame{Outcomes: []scope.Outcome{{Name: "buy", Counts: outcome.Counts{Unobserved: true}}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,9 +86,9 @@ func TestSayLacking(t *testing.T) {
 	f := newFramePrinter(silent{&log}, &log)
 	gc, buy := outcome.Spec{Name: "gc", VM: outcome.Events{Builtin: "gc"}}, outcome.Spec{Name: "buy", Span: "buy"}
 	f.lacks = func(s outcome.Spec) bool { return s == gc }
-	f.system = &scope.System{Source: []byte("outcomes:\n  gc: {vm: gc}\n  buy: {span: buy}\n"), Probes: []scope.ProbeSystem{{Spec: gc}, {Spec: buy}}}
+	f.system = &scope.System{Source: []byte("outcomes:\n  gc: {vm: gc}\n  buy: {span: buy}\n"), Outcomes: []scope.OutcomeSystem{{Spec: gc}, {Spec: buy}}}
 	for range 3 {
-		if err := f.Framed(nil, &scope.Frame{Probes: []scope.Probe{{Name: "gc", Spec: gc, Counts: outcome.Counts{Unobserved: true}}, {Name: "buy", Spec: buy}}}); err != nil {
+		if err := f.Framed(nil, &scope.Frame{Outcomes: []scope.Outcome{{Name: "gc", Spec: gc, Counts: outcome.Counts{Unobserved: true}}, {Name: "buy", Spec: buy}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -108,7 +108,7 @@ func TestWholeWindows(t *testing.T) {
 		t.Helper()
 		var frame scope.Frame
 		for _, u := range unobserved {
-			frame.Probes = append(frame.Probes, scope.Probe{Counts: outcome.Counts{Unobserved: u}})
+			frame.Outcomes = append(frame.Outcomes, scope.Outcome{Counts: outcome.Counts{Unobserved: u}})
 		}
 		if err := f.Framed(nil, &frame); err != nil {
 			t.Fatal(err)

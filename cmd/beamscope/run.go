@@ -405,7 +405,7 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 // sayNoSpans logs advice if no outcome was made from spans, even if spans were discovered.
 func (f *framePrinter) sayNoSpans(discovered bool) {
 	switch {
-	case f.system == nil || slices.ContainsFunc(f.system.Probes, func(p scope.ProbeSystem) bool { return p.Spec.Span != "" }):
+	case f.system == nil || slices.ContainsFunc(f.system.Outcomes, func(p scope.OutcomeSystem) bool { return p.Spec.Span != "" }):
 	case discovered:
 		safetext.Fprintln(f.log, "the observation ended before the first window of the discovered spans: let it run for some seconds")
 	case f.whole < leastWhole:
@@ -448,7 +448,7 @@ func (f *framePrinter) missing() (specs []outcome.Spec, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range f.system.Probes {
+	for _, p := range f.system.Outcomes {
 		if !f.seen[p.Spec.Name] && !f.lacks(p.Spec) && expected(c, f.system, p.Spec.Name) {
 			specs = append(specs, p.Spec)
 		}

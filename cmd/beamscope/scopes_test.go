@@ -73,7 +73,7 @@ type waiting struct {
 
 // Frame implements printer.
 func (w *waiting) Frame(f *scope.Frame) error {
-	for _, p := range f.Probes {
+	for _, p := range f.Outcomes {
 		if p.Observed.Successes() > 0 {
 			w.seen[p.Name] = true
 		}

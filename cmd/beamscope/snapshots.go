@@ -252,8 +252,8 @@ func (s *showing) Frame(f *scope.Frame) error {
 		mark, s.fired = "◀ fired", f.Clone()
 	}
 	cause := s.snapshot.Causes[0]
-	for i := range f.Probes {
-		if p := &f.Probes[i]; p.Name == cause.Probe && p.VM == cause.VM {
+	for i := range f.Outcomes {
+		if p := &f.Outcomes[i]; p.Name == cause.Probe && p.VM == cause.VM {
 			s.lines = append(s.lines, append(export.Summary(f, p), mark))
 		}
 	}
@@ -281,8 +281,8 @@ func (s *showing) end(json bool) error {
 // worst prints the worst instances of the window in which the trigger fired.
 func (s *showing) worst() error {
 	rows := [][]string{append([]string{"worst"}, export.WorstHead()...)}
-	for i := range s.fired.Probes {
-		p := &s.fired.Probes[i]
+	for i := range s.fired.Outcomes {
+		p := &s.fired.Outcomes[i]
 		for _, line := range export.Worst(s.fired, p) {
 			rows = append(rows, append([]string{p.Name}, line...))
 		}

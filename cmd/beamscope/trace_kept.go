@@ -30,8 +30,8 @@ func (k *keeping) Frame(f *scope.Frame) error {
 	}
 	k.to = f.Window.To
 	wall := func(t int64) time.Time { return f.Time.Add(time.Duration(t - f.Window.To)) }
-	for i := range f.Probes {
-		p := &f.Probes[i]
+	for i := range f.Outcomes {
+		p := &f.Outcomes[i]
 		k.Add(p.Instances, wall)
 		k.started += p.Counts.Starts
 		k.ended += p.Counts.Instances()

@@ -146,7 +146,7 @@ func TestNothingExplained(t *testing.T) {
 		for n := range 2 {
 			f := scope.Frame{Window: outcome.Window{From: int64(n) * 1e9, To: int64(n+1) * 1e9}}
 			if n == 0 {
-				f.Probes = []scope.Probe{{Counts: outcome.Counts{Starts: test.starts, Successes: test.ends}}}
+				f.Outcomes = []scope.Outcome{{Counts: outcome.Counts{Starts: test.starts, Successes: test.ends}}}
 			}
 			if err := k.Frame(&f); err != nil {
 				t.Fatal(err)

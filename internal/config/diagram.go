@@ -111,7 +111,7 @@ func (r *reader) inScopeFile(v value) func(diagram.Pos) string {
 	}
 }
 
-// compose checks that every name of the diagram can be a probe.
+// compose checks that every name of the diagram can be an outcome.
 func (r *reader) compose(v value) (err error) {
 	if r.composition, err = compose(r.composition.file); err != nil {
 		return r.errorf(v, "%v", err)

@@ -7,7 +7,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// An Edit sets a key of a scope file to a value. The path is for example outcomes, probe, qta,
+// An Edit sets a key of a scope file to a value. The path is for example outcomes, outcome, qta,
 // p50. The value "" removes the key with everything in it.
 type Edit struct {
 	Path  []string
@@ -76,7 +76,7 @@ func (e Edit) node(path []string) *yaml.Node {
 	return mapping
 }
 
-// Outcome returns the entry of a probe, or the default outcome if it has none.
+// Outcome returns the entry of an outcome, or the default outcome if it has none.
 func (c Config) Outcome(name string) Outcome {
 	for _, o := range c.Outcomes {
 		if o.Name == name {

@@ -23,7 +23,7 @@ func TestFitted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return system.Probes[0].Fitted
+		return system.Outcomes[0].Fitted
 	}
 	if !fitted(c) {
 		t.Errorf("no sign that it was fitted:\n%s", c.Format())

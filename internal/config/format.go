@@ -31,7 +31,7 @@ func (c Config) format(notes map[string]string) []byte {
 	w.field(0, "snapshots", flow(c.Snapshots.changed()))
 	if len(c.Outcomes) > 0 {
 		w.WriteString("outcomes:\n")
-	} else if all, _, err := c.probes(); err == nil && len(all) == 0 {
+	} else if all, _, err := c.outcomes(); err == nil && len(all) == 0 {
 		w.field(0, "outcomes", "{}")
 	}
 	for _, o := range c.Outcomes {

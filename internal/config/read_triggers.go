@@ -56,7 +56,7 @@ func (r *reader) trigger(e entry) (scope.Trigger, error) {
 
 // possible rejects a trigger that makes no sense for the outcome.
 func (r *reader) possible(e entry, t scope.Trigger, o Outcome) error {
-	p := scope.ProbeSystem{Spec: outcome.Spec{Name: o.Name}}
+	p := scope.OutcomeSystem{Spec: outcome.Spec{Name: o.Name}}
 	if o.QTA != nil {
 		qta, err := dq.NewQTA(o.QTA.Failure, o.QTA.Points...)
 		if err != nil {

@@ -33,7 +33,7 @@ var (
 // and if the name is taken, a number is added. The error wraps [ErrObserved], [ErrFull] or
 // [ErrSpan].
 func (c Config) WithSpan(span string, scale Scale) (Config, error) {
-	all, _, err := c.probes()
+	all, _, err := c.outcomes()
 	if err != nil {
 		return c, err
 	}
@@ -77,7 +77,7 @@ func BuiltinScale(builtin string) (Scale, bool) {
 // gc. The outcome has the same name, with a number added if the name is taken. The error wraps
 // [ErrObserved], [ErrFull] or [ErrBuiltin].
 func (c Config) WithBuiltin(builtin string, scale Scale) (Config, error) {
-	all, _, err := c.probes()
+	all, _, err := c.outcomes()
 	if err != nil {
 		return c, err
 	}
@@ -157,9 +157,9 @@ func (c Config) Explained() []string {
 	return names
 }
 
-// ObservesVMs reports whether an outcome is observed at probes of VMs.
+// ObservesVMs reports whether an outcome is observed at outcomes of VMs.
 func (c Config) ObservesVMs() bool {
-	all, _, err := c.probes()
+	all, _, err := c.outcomes()
 	if err != nil {
 		all = c.Outcomes
 	}
@@ -169,7 +169,7 @@ func (c Config) ObservesVMs() bool {
 // OnlySpans reports whether all outcomes of VMs are spans, except built-in outcomes with these
 // names.
 func (c Config) OnlySpans(spare ...string) bool {
-	all, _, err := c.probes()
+	all, _, err := c.outcomes()
 	if err != nil {
 		all = c.Outcomes
 	}
@@ -180,7 +180,7 @@ func (c Config) OnlySpans(spare ...string) bool {
 
 // ofSpans returns the outcomes that consist of spans.
 func (c Config) ofSpans() []Outcome {
-	all, _, err := c.probes()
+	all, _, err := c.outcomes()
 	if err != nil {
 		all = c.Outcomes
 	}

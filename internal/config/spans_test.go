@@ -112,8 +112,8 @@ func TestFull(t *testing.T) {
 		name := fmt.Sprint("o", i)
 		c.Outcomes = append(c.Outcomes, config.Outcome{Name: name, Span: name, Scale: config.Scale{Bins: 1}})
 	}
-	if s := system(t, c); len(s.Probes) != config.MaxOutcomes {
-		t.Errorf("%d probes", len(s.Probes))
+	if s := system(t, c); len(s.Outcomes) != config.MaxOutcomes {
+		t.Errorf("%d probes", len(s.Outcomes))
 	}
 	if _, err := c.WithSpan("one more", config.Scale{Bins: 1}); !errors.Is(err, config.ErrFull) {
 		t.Errorf("spans: error %v", err)
@@ -124,7 +124,7 @@ func TestFull(t *testing.T) {
 }
 
 // The file of a configuration without outcomes shows that explicitly, and its system has no
-// probes.
+// outcomes.
 func TestNoOutcomes(t *testing.T) {
 	c := config.Default()
 	if text := string(c.Format()); text != "window: 1s\nbase: 1ms\noutcomes: {}\n" {
@@ -135,8 +135,8 @@ func TestNoOutcomes(t *testing.T) {
 	if diff := cmp.Diff(c, again); diff != "" {
 		t.Errorf("formatted and parsed, -want +got:\n%s", diff)
 	}
-	if s := system(t, c); len(s.Probes) != 0 {
-		t.Errorf("%d probes", len(s.Probes))
+	if s := system(t, c); len(s.Outcomes) != 0 {
+		t.Errorf("%d probes", len(s.Outcomes))
 	}
 }
 

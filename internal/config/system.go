@@ -7,7 +7,7 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// System converts the configuration for an oscilloscope. The probes are the outcomes in their
+// System converts the configuration for an oscilloscope. The outcomes are the outcomes in their
 // order, and then the names of the diagram without an entry: definitions and operators, then
 // outcomes, in the order of the diagram. System returns an error for a configuration that no
 // scope file could contain. That never happens to a configuration that was read and not changed.
@@ -15,7 +15,7 @@ func (c Config) System() (*scope.System, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	outcomes, file, err := c.probes()
+	outcomes, file, err := c.outcomes()
 	if err != nil {
 		return nil, err
 	}
@@ -29,11 +29,11 @@ func (c Config) System() (*scope.System, error) {
 		Source:  c.selfContained().Format(),
 	}
 	for _, o := range outcomes {
-		probe, err := o.probe(c)
+		outcome, err := o.outcome(c)
 		if err != nil {
 			return nil, err
 		}
-		s.Probes = append(s.Probes, probe)
+		s.Outcomes = append(s.Outcomes, outcome)
 	}
 	return s, nil
 }
@@ -46,8 +46,8 @@ func (c Config) selfContained() Config {
 	return c
 }
 
-// probes returns the outcomes, including those without an entry, and the diagram.
-func (c Config) probes() ([]Outcome, *diagram.File, error) {
+// outcomes returns the outcomes, including those without an entry, and the diagram.
+func (c Config) outcomes() ([]Outcome, *diagram.File, error) {
 	if c.Diagram == "" {
 		return c.Outcomes, nil, nil
 	}
@@ -74,12 +74,12 @@ func withDefaults(entries []Outcome, names []string) []Outcome {
 	return all
 }
 
-func (o Outcome) probe(c Config) (scope.ProbeSystem, error) {
+func (o Outcome) outcome(c Config) (scope.OutcomeSystem, error) {
 	grid, err := o.Scale.Grid(c.Base)
 	if err != nil {
-		return scope.ProbeSystem{}, err
+		return scope.OutcomeSystem{}, err
 	}
-	p := scope.ProbeSystem{Spec: outcome.Spec{
+	p := scope.OutcomeSystem{Spec: outcome.Spec{
 		Name:      o.Name,
 		Span:      o.Span,
 		Wrapper:   o.Wrapper,
@@ -93,14 +93,14 @@ func (o Outcome) probe(c Config) (scope.ProbeSystem, error) {
 	if o.QTA != nil {
 		qta, err := dq.NewQTA(o.QTA.Failure, o.QTA.Points...)
 		if err != nil {
-			return scope.ProbeSystem{}, err
+			return scope.OutcomeSystem{}, err
 		}
 		p.QTA = &qta
 	}
 	for _, t := range o.Triggers {
 		trigger, err := scope.ParseTrigger(t.Kind, t.Setting)
 		if err != nil {
-			return scope.ProbeSystem{}, err
+			return scope.OutcomeSystem{}, err
 		}
 		p.Triggers = append(p.Triggers, trigger)
 	}

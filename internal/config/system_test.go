@@ -27,7 +27,7 @@ func system(t *testing.T, c config.Config) *scope.System {
 
 func specs(s *scope.System) []outcome.Spec {
 	var specs []outcome.Spec
-	for _, p := range s.Probes {
+	for _, p := range s.Outcomes {
 		specs = append(specs, p.Spec)
 	}
 	return specs
@@ -119,7 +119,7 @@ func TestSystemRequirements(t *testing.T) {
 	if s.Window != 250*time.Millisecond || s.History != 60 || s.Samples != 20 || s.HoldOff != 30*time.Second {
 		t.Errorf("%+v", s)
 	}
-	whole := s.Probes[11]
+	whole := s.Outcomes[11]
 	want := []dq.Step{{T: 6500 * time.Microsecond, P: 0.5}, {T: 12 * time.Millisecond, P: 0.75}, {T: 50 * time.Millisecond, P: 0.999}}
 	if diff := cmp.Diff(want, whole.QTA.Steps()); diff != "" || whole.QTA.MinSuccess() != 0.95 {
 		t.Errorf("QTA: success %v, -want +got:\n%s", whole.QTA.MinSuccess(), diff)
@@ -131,7 +131,7 @@ func TestSystemRequirements(t *testing.T) {
 	if got, want := strings.Join(triggers, " "), "condition=p99 > 20*ms && n > 100 divergence=true failure=0.05 hazard=0.0005 load=5000 loss=true qta=true"; got != want {
 		t.Errorf("triggers %s, want %s", got, want)
 	}
-	for i, p := range s.Probes {
+	for i, p := range s.Outcomes {
 		if i != 11 && (p.QTA != nil || p.Triggers != nil) {
 			t.Errorf("%+v: it has no requirement", p)
 		}

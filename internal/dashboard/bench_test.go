@@ -43,9 +43,9 @@ func (t *countingTTY) WindowSize() (tcell.WindowSize, error) {
 	return tcell.WindowSize{Width: t.width, Height: t.height}, nil
 }
 
-// sixProbes is a system of six probes with 1000 bins each. One probe is calculated and has a
+// sixOutcomes is a system of six outcomes with 1000 bins each. One outcome is calculated and has a
 // requirement.
-const sixProbes = `
+const sixOutcomes = `
 diagram: |
   e = a -> b -> c;
   f = f:f(a, d);
@@ -61,7 +61,7 @@ outcomes:
 // sixFrames returns n frames of that system. Each frame has different instances.
 func sixFrames(tb testing.TB, n int) (*scope.System, []*outcome.Batch, []*scope.Frame) {
 	tb.Helper()
-	c, err := config.Parse("six.yaml", []byte(sixProbes))
+	c, err := config.Parse("six.yaml", []byte(sixOutcomes))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func sixFrames(tb testing.TB, n int) (*scope.System, []*outcome.Batch, []*scope.
 func batchOf(s *scope.System, random *rand.Rand, second int64) *outcome.Batch {
 	w := outcome.Window{From: second * int64(time.Second), To: (second + 1) * int64(time.Second)}
 	b := &outcome.Batch{Window: w, Time: time.Unix(second, 0)}
-	for _, p := range s.Probes {
+	for _, p := range s.Outcomes {
 		c := outcome.Counts{Outcome: p.Spec.Name, VM: outcome.VM{PID: 1}, Bins: make([]uint64, p.Spec.Bins)}
 		for range 2000 {
 			delay := time.Duration(random.ExpFloat64() * float64(15*time.Millisecond))

@@ -201,9 +201,9 @@ func (d *Dashboard) save() {
 // only removes all outcomes except these from a configuration. It also removes the diagram if
 // that has other outcomes, and reports whether it did.
 func only(c *config.Config, names map[string]bool) bool {
-	for _, name := range probesOf(*c) {
+	for _, name := range outcomesOf(*c) {
 		if names[name] {
-			c.Entry(name) // so that a probe with default settings has an entry too
+			c.Entry(name) // so that an outcome with default settings has an entry too
 		}
 	}
 	c.Outcomes = slices.DeleteFunc(c.Outcomes, func(o config.Outcome) bool { return !names[o.Name] })
@@ -215,8 +215,8 @@ func only(c *config.Config, names map[string]bool) bool {
 	return true
 }
 
-// probesOf returns the names of the probes of the configuration in force.
-func probesOf(c config.Config) []string {
+// outcomesOf returns the names of the outcomes of the configuration in force.
+func outcomesOf(c config.Config) []string {
 	system, err := c.System()
 	if err != nil {
 		return nil
@@ -224,14 +224,14 @@ func probesOf(c config.Config) []string {
 	return namesOf(system)
 }
 
-// namesOf returns the names of the probes of a system, or none if it is nil.
+// namesOf returns the names of the outcomes of a system, or none if it is nil.
 func namesOf(s *scope.System) []string {
 	if s == nil {
 		return nil
 	}
-	names := make([]string, len(s.Probes))
-	for i := range s.Probes {
-		names[i] = s.Probes[i].Spec.Name
+	names := make([]string, len(s.Outcomes))
+	for i := range s.Outcomes {
+		names[i] = s.Outcomes[i].Spec.Name
 	}
 	return names
 }

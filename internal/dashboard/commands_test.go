@@ -94,7 +94,7 @@ func TestSaveSeen(t *testing.T) {
 	}
 }
 
-// If probes are marked, only those are saved, without a diagram that has others.
+// If outcomes are marked, only those are saved, without a diagram that has others.
 func TestSaveMarked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "marked.yaml")
 	h := start(t, "mm1k", 20, 120, 40, 256)
@@ -122,7 +122,7 @@ func TestSaveMarked(t *testing.T) {
 	}
 }
 
-// A probe of the diagram with default settings can be saved as well. A probe that no longer
+// An outcome of the diagram with default settings can be saved as well. An outcome that no longer
 // exists cannot.
 func TestOnly(t *testing.T) {
 	c := config.Default()
@@ -249,7 +249,7 @@ func TestExportToPipe(t *testing.T) {
 	h.shows("written: " + path)
 }
 
-// Long lists of probe names give a valid file name.
+// Long lists of outcome names give a valid file name.
 func TestFileName(t *testing.T) {
 	if got, want := fileName([]string{"a", "b"}), "a-b"; got != want {
 		t.Errorf("%q, want %q", got, want)

@@ -1,4 +1,4 @@
-// Package dashboard shows the oscilloscope in a terminal: plots of probes, a table of all of them,
+// Package dashboard shows the oscilloscope in a terminal: plots of outcomes, a table of all of them,
 // and a sidebar for changes. It draws frames and sends commands; it decides nothing.
 //
 // Frames come from the goroutine of the scope, which a slow terminal never delays: a store keeps
@@ -49,7 +49,7 @@ type Options struct {
 	Title string // of the source, such as "live" or the name of a recording
 	Path  string // of the scope file for saving changes; "" if there is none yet
 
-	// Overview makes the dashboard begin with the table of all probes instead of plots.
+	// Overview makes the dashboard begin with the table of all outcomes instead of plots.
 	Overview bool
 
 	// Discovers means that spans become outcomes when they are seen.
@@ -116,7 +116,7 @@ type Dashboard struct {
 	ended    bool      // the scope has ended
 	unsaved  bool      // the user has changed the configuration since it was last saved
 
-	byGroup map[string]bool // probes that are shown by group
+	byGroup map[string]bool // outcomes that are shown by group
 }
 
 // New returns a dashboard. Register it as an observer with the source of the frames, then call
@@ -279,7 +279,7 @@ func (d *Dashboard) showNotices(fresh []event) {
 // fittedTo separates the name of an outcome from the scale that was fitted to it.
 const fittedTo = ": fitted to "
 
-// newHistory ends a notice about a probe that is now observed differently. discovered begins a
+// newHistory ends a notice about an outcome that is now observed differently. discovered begins a
 // notice about new spans.
 const newHistory, discovered = ": a new history begins", "discovered: "
 

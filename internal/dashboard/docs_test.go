@@ -36,7 +36,7 @@ import (
 //	               window that triggered it
 //	scope=FILE     use another scope file
 //	snapshots=DIR  the folder of the snapshots, for the tab triggers
-//	overview=true  begin with the table of all probes
+//	overview=true  begin with the table of all outcomes
 //
 // A KEY has its name in the help, such as Enter, Esc or Ctrl-S; the exceptions are Left, Right, Up,
 // Down and Space. Right*5 presses a key five times. Everything else is typed letter by letter.

@@ -42,7 +42,7 @@ func (v *drawingView) add(n tone, text string) {
 	v.lines = append(v.lines, spans{v.theme.span(n, text)})
 }
 
-// draw adds a drawing. The style of each name shows whether its probe meets its requirement.
+// draw adds a drawing. The style of each name shows whether its outcome meets its requirement.
 func (v *drawingView) draw(d diagram.Drawing, f *scope.Frame) {
 	for y, row := range d.Rows {
 		var line spans
@@ -89,10 +89,10 @@ func (v *drawingView) look(f *scope.Frame, name string) tcell.Style {
 // mostListed is the largest number of columns for a name in the list.
 const mostListed = 40
 
-// list adds a line for each probe that has a requirement.
+// list adds a line for each outcome that has a requirement.
 func (v *drawingView) list(system *scope.System, f *scope.Frame) {
 	width := 0
-	for _, p := range system.Probes {
+	for _, p := range system.Outcomes {
 		if p.QTA != nil {
 			width = max(width, min(tui.Columns(p.Spec.Name), mostListed))
 		}
@@ -101,14 +101,14 @@ func (v *drawingView) list(system *scope.System, f *scope.Frame) {
 		v.add(dim, "nothing is required of an outcome (m: parameters)")
 		return
 	}
-	for _, p := range system.Probes {
+	for _, p := range system.Outcomes {
 		if p.QTA != nil {
 			v.item(p.Spec.Name, width, f)
 		}
 	}
 }
 
-// item adds the state of a probe.
+// item adds the state of an outcome.
 func (v *drawingView) item(name string, width int, f *scope.Frame) {
 	s := standing{tone: doubtful, text: "nothing to judge"}
 	if f != nil {

@@ -34,17 +34,17 @@ var (
 	errNoTraces      = errors.New("it was recorded without explanations: record --explain has them recorded")
 )
 
-// canExplain reports whether the chosen probe has explained instances.
+// canExplain reports whether the chosen outcome has explained instances.
 func (d *Dashboard) canExplain() bool {
-	p := d.chosenProbe()
+	p := d.chosenOutcome()
 	return p != nil && wantsExplained(p)
 }
 
-// wantsExplained reports whether instances of a probe are explained, if there are any.
-func wantsExplained(p *scope.Probe) bool { return p.Spec.Explain || p.Explained != nil }
+// wantsExplained reports whether instances of an outcome are explained, if there are any.
+func wantsExplained(p *scope.Outcome) bool { return p.Spec.Explain || p.Explained != nil }
 
 // kindOfOutcome describes an outcome that is not made of spans in a VM.
-func kindOfOutcome(p *scope.Probe) string {
+func kindOfOutcome(p *scope.Outcome) string {
 	if p.Spec.OfVM() {
 		return "an outcome of the VM"
 	}
@@ -67,8 +67,8 @@ func (d *Dashboard) chosenVM() outcome.VM {
 // An explainedInstance is an instance that has a trace, with its window.
 type explainedInstance struct {
 	outcome.Instance
-	frame *scope.Frame
-	probe *scope.Probe
+	frame   *scope.Frame
+	outcome *scope.Outcome
 }
 
 // start returns the wall time at which the instance began.
@@ -76,7 +76,7 @@ func (i *explainedInstance) start() time.Time {
 	return i.frame.Time.Add(time.Duration(i.Start - i.frame.Window.To)).Local()
 }
 
-// explainedInstances returns the explained instances of a probe in the last windows up to the one
+// explainedInstances returns the explained instances of an outcome in the last windows up to the one
 // that is shown, the worst first.
 func (d *Dashboard) explainedInstances(name string, vm outcome.VM) []explainedInstance {
 	var all []explainedInstance
@@ -86,8 +86,8 @@ func (d *Dashboard) explainedInstances(name string, vm outcome.VM) []explainedIn
 		if f.Number != shown-back || f.Number < d.scene.oldest {
 			break
 		}
-		for i := range f.Probes {
-			p := &f.Probes[i]
+		for i := range f.Outcomes {
+			p := &f.Outcomes[i]
 			if p.Name != name || (vm != outcome.VM{} && p.VM != vm) {
 				continue
 			}
@@ -102,9 +102,9 @@ func (d *Dashboard) explainedInstances(name string, vm outcome.VM) []explainedIn
 	return all[:min(len(all), maxExplained)]
 }
 
-// explain lists the explained instances of the chosen probe.
+// explain lists the explained instances of the chosen outcome.
 func (d *Dashboard) explain() {
-	p := d.chosenProbe()
+	p := d.chosenOutcome()
 	_, recorded := d.control.(player)
 	switch {
 	case p == nil:
@@ -253,7 +253,7 @@ func (d *Dashboard) explanationOf(i *explainedInstance, width int) string {
 		line := fmt.Sprintf("%5s %8s  %s", trace.Percent(s.Duration, i.Trace.Spans[0].Duration()), figures.Delay(time.Duration(s.Duration)), s.Clause())
 		b.WriteString(tview.Escape(line) + "\n")
 	}
-	if x := i.probe.Explained; x != nil {
+	if x := i.outcome.Explained; x != nil {
 		heading("all that is explained in the window of " + i.frame.Time.Local().Format("15:04:05"))
 		d.writeWindow(&b, x, width)
 	}
@@ -308,9 +308,9 @@ func bar(share float64) string {
 	return fmt.Sprintf("%-*s", barWidth, text)
 }
 
-// explainedLine describes in one line where the time of a probe's instances went. It returns
-// false for a probe that is not explained.
-func (d *Dashboard) explainedLine(p *scope.Probe) (row, bool) {
+// explainedLine describes in one line where the time of an outcome's instances went. It returns
+// false for an outcome that is not explained.
+func (d *Dashboard) explainedLine(p *scope.Outcome) (row, bool) {
 	if p == nil || !wantsExplained(p) {
 		return row{}, false
 	}

@@ -74,7 +74,7 @@ func explainedBatch(system *scope.System, n int) *outcome.Batch {
 	if n == slowWindow {
 		wait, whole = 77*time.Millisecond, 100*time.Millisecond
 	}
-	for _, p := range system.Probes {
+	for _, p := range system.Outcomes {
 		c := outcome.Counts{Outcome: p.Spec.Name, VM: vm, Bins: make([]uint64, p.Spec.Bins), Successes: orders}
 		c.Bins[p.Spec.Bins-1] = orders
 		b.Counts = append(b.Counts, c)
@@ -116,7 +116,7 @@ func explanations(t *testing.T, width, height int, change ...func(*Options)) *ha
 
 const shifted = "since 12:03:07 UTC waiting in the mailbox of queue_2 (inferred) grew from 5 % to 78 %"
 
-// The dashboard shows where the time of the selected probe went, below the table. A firing shows
+// The dashboard shows where the time of the selected outcome went, below the table. A firing shows
 // it too.
 func TestExplainedLine(t *testing.T) {
 	h := explanations(t, 140, 40)
@@ -136,7 +136,7 @@ func TestExplainedLineOfNothing(t *testing.T) {
 	_, before := h.find("─ order ")
 	f := h.d.live.Frame(slowWindow).Clone()
 	f.Number, f.Fired = slowWindow+1, nil
-	f.Probes[0].Instances, f.Probes[0].Explained = nil, nil
+	f.Outcomes[0].Instances, f.Outcomes[0].Explained = nil, nil
 	if err := h.d.Framed(nil, f); err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestExplainParameter(t *testing.T) {
 	if got := c.Outcome("quick").Explain; got != config.Off {
 		t.Errorf("applied %v", got)
 	}
-	h.key(tcell.KeyUp, tcell.KeyUp, tcell.KeyUp, tcell.KeyUp, tcell.KeyUp, tcell.KeyRight) // the probe
+	h.key(tcell.KeyUp, tcell.KeyUp, tcell.KeyUp, tcell.KeyUp, tcell.KeyUp, tcell.KeyRight) // the outcome
 	h.shows("◂ request ▸")
 	h.hides("explain")
 }
@@ -369,8 +369,8 @@ func TestSnapshotExplanation(t *testing.T) {
 	}
 	for n := range uint64(slowWindow + 1) {
 		live, kept := h.d.live.Frame(n), h.d.scene.Frame(n)
-		for i := range live.Probes {
-			if diff := cmp.Diff(live.Probes[i].Explained, kept.Probes[i].Explained); diff != "" {
+		for i := range live.Outcomes {
+			if diff := cmp.Diff(live.Outcomes[i].Explained, kept.Outcomes[i].Explained); diff != "" {
 				t.Errorf("window %d: %s", n, diff)
 			}
 		}
@@ -393,13 +393,13 @@ func TestExplainedVMs(t *testing.T) {
 	explaining(t, h)
 	f := h.d.live.Frame(slowWindow).Clone()
 	f.Number, f.Fired = slowWindow+1, nil
-	for _, p := range f.Probes {
+	for _, p := range f.Outcomes {
 		p.VM = outcome.VM{PID: 1802}
 		p.Counts.VM = p.VM
 		for i := range p.Instances {
 			p.Instances[i].VM, p.Instances[i].ID = p.VM, 9000+uint64(i)
 		}
-		f.Probes = append(f.Probes, p)
+		f.Outcomes = append(f.Outcomes, p)
 	}
 	if err := h.d.Framed(nil, f); err != nil {
 		t.Fatal(err)
@@ -407,9 +407,9 @@ func TestExplainedVMs(t *testing.T) {
 	h.run(140, 50)
 	h.keys(".")
 	h.key(tcell.KeyHome)
-	for range len(f.Probes) {
+	for range len(f.Outcomes) {
 		h.key(tcell.KeyDown)
-		var key probeKey
+		var key outcomeKey
 		h.do(func() { key, _ = h.d.overview.selected() })
 		if key.name == "order" && key.vm.PID == 1802 {
 			break

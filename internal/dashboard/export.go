@@ -31,7 +31,7 @@ func (d *Dashboard) export() {
 	})
 }
 
-// picture returns the picture of the selected plot, or of all probes, and a suggested file name.
+// picture returns the picture of the selected plot, or of all outcomes, and a suggested file name.
 func (d *Dashboard) picture(f *scope.Frame, system *scope.System) (export.Picture, string, error) {
 	if d.showing("overview") {
 		return export.OfFrame(f, system, plot.Axis{}, nil), "beamscope", nil
@@ -41,7 +41,7 @@ func (d *Dashboard) picture(f *scope.Frame, system *scope.System) (export.Pictur
 		return export.Picture{}, "", errNoPlot
 	}
 	one := export.Plot{Series: d.grid.series(p, system, f), Hidden: p.view.hiddenRoles(), Axis: p.view.axis()}
-	return export.Picture{Number: f.Number, Time: f.Time, Plots: []export.Plot{one}}, fileName(p.probes), nil
+	return export.Picture{Number: f.Number, Time: f.Time, Plots: []export.Plot{one}}, fileName(p.outcomes), nil
 }
 
 // errThere returns the error for a file that exists already.
@@ -49,11 +49,11 @@ func errThere(path string) error {
 	return fmt.Errorf("%s is there already: it stays as it is", filepath.Base(path))
 }
 
-// fileName joins names of probes to a file name. Such names contain only characters that file
+// fileName joins names of outcomes to a file name. Such names contain only characters that file
 // names may contain.
-func fileName(probes []string) string {
+func fileName(outcomes []string) string {
 	const most = 100
-	name := strings.Join(probes, "-")
+	name := strings.Join(outcomes, "-")
 	return name[:min(len(name), most)]
 }
 

@@ -126,7 +126,7 @@ func keptIn(snapshots []firing, e event) *firing {
 	return nil
 }
 
-// mark marks firings that still go on in the last window: the last one of each trigger, probe and
+// mark marks firings that still go on in the last window: the last one of each trigger, outcome and
 // VM.
 func (s *shelf) mark(all []firing) {
 	last := s.d.live.Last()
@@ -137,7 +137,7 @@ func (s *shelf) mark(all []firing) {
 	for i := range all {
 		for _, c := range all[i].causes {
 			key := fmt.Sprint(c.Probe, c.VM, c.Trigger)
-			p := probeOf(last, probeKey{c.Probe, c.VM})
+			p := outcomeOf(last, outcomeKey{c.Probe, c.VM})
 			if all[i].seen && p != nil && slices.Contains(p.Active, c.Trigger) && !marked[key] {
 				marked[key], all[i].lasts = true, true
 			}
@@ -174,15 +174,15 @@ func (s *shelf) rows(width int) []row {
 // row shows a firing in one line.
 func (s *shelf) row(f *firing, at string, clock, width int) row {
 	state, n := s.state(f)
-	probe, trigger, cause := "?", "?", ""
+	outcome, trigger, cause := "?", "?", ""
 	if len(f.causes) > 0 {
-		probe, trigger, cause = cmp.Or(f.causes[0].Probe, "-"), f.causes[0].Trigger, export.Why(f.causes[0].Explanation, f.causes[0].Text)
+		outcome, trigger, cause = cmp.Or(f.causes[0].Probe, "-"), f.causes[0].Trigger, export.Why(f.causes[0].Explanation, f.causes[0].Text)
 	}
 	if more := len(f.causes) - 1 + int(f.more); more > 0 {
 		trigger += fmt.Sprintf(" +%d", more)
 	}
 	r := row{key: s.key(f), detail: s.detail(f), open: func() { s.open(f) }}
-	r.cells = []cell{{text: at, width: clock}, {text: probe, tone: strong}, {text: trigger, width: 13}, {text: state, width: 10, tone: n}}
+	r.cells = []cell{{text: at, width: clock}, {text: outcome, tone: strong}, {text: trigger, width: 13}, {text: state, width: 10, tone: n}}
 	if width > 60 {
 		r.cells[1].width = 14
 		r.cells = append(r.cells, cell{text: cause, tone: dim})
@@ -265,12 +265,12 @@ func causeLines(t *theme, causes []recording.Cause, more uint64) []string {
 	return lines
 }
 
-// causeOf returns the name of a probe and its VM.
-func causeOf(probe string, vm outcome.VM) string {
+// causeOf returns the name of an outcome and its VM.
+func causeOf(name string, vm outcome.VM) string {
 	if vm == (outcome.VM{}) {
-		return cmp.Or(probe, "everything")
+		return cmp.Or(name, "everything")
 	}
-	return probe + " of " + vm.String()
+	return name + " of " + vm.String()
 }
 
 // errGone means that a window is no longer kept.
@@ -313,13 +313,13 @@ func (d *Dashboard) worstRows(width int) []row {
 		{text: ", . step", width: 8, tone: dim, right: true},
 	}})
 	some := false
-	for i := range f.Probes {
-		lines := export.Worst(f, &f.Probes[i])
+	for i := range f.Outcomes {
+		lines := export.Worst(f, &f.Outcomes[i])
 		if len(lines) == 0 {
 			continue
 		}
 		some = true
-		rows = append(rows, d.instances(f, &f.Probes[i], lines, width)...)
+		rows = append(rows, d.instances(f, &f.Outcomes[i], lines, width)...)
 	}
 	if !some {
 		rows = append(rows, paragraph(dim, "None is known of this window.", width)...)
@@ -327,10 +327,10 @@ func (d *Dashboard) worstRows(width int) []row {
 	return rows
 }
 
-// instances lists the worst instances of a probe. It shows as many columns as fit, and below the
+// instances lists the worst instances of an outcome. It shows as many columns as fit, and below the
 // list all columns of the selected one.
-func (d *Dashboard) instances(f *scope.Frame, p *scope.Probe, lines [][]string, width int) []row {
-	probe, vm := p.Name, p.VM
+func (d *Dashboard) instances(f *scope.Frame, p *scope.Outcome, lines [][]string, width int) []row {
+	outcome, vm := p.Name, p.VM
 	head := export.WorstHead()
 	widths := make([]int, len(head))
 	for _, line := range append(lines, head) {
@@ -350,10 +350,10 @@ func (d *Dashboard) instances(f *scope.Frame, p *scope.Probe, lines [][]string, 
 		}
 		return cells
 	}
-	rows := []row{{cells: []cell{{text: causeOf(probe, vm), tone: strong}}}, {cells: cellsOf(head, dim)}}
+	rows := []row{{cells: []cell{{text: causeOf(outcome, vm), tone: strong}}}, {cells: cellsOf(head, dim)}}
 	for i, line := range lines {
-		r := row{key: fmt.Sprintf("instance %d of %s", i, causeOf(probe, vm)), cells: cellsOf(line, plain)}
-		r.detail = fmt.Sprintf("%s: %s after %s\nstarted %s by %s\nspan %s", tview.Escape(probe), tview.Escape(line[0]), line[1], line[2], tview.Escape(line[5]), line[3])
+		r := row{key: fmt.Sprintf("instance %d of %s", i, causeOf(outcome, vm)), cells: cellsOf(line, plain)}
+		r.detail = fmt.Sprintf("%s: %s after %s\nstarted %s by %s\nspan %s", tview.Escape(outcome), tview.Escape(line[0]), line[1], line[2], tview.Escape(line[5]), line[3])
 		if line[4] != "0" {
 			r.detail += " in span " + line[4]
 		}

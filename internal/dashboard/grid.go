@@ -22,17 +22,17 @@ const (
 	firstPlots = 6
 )
 
-// A panel is a plot and the probes in it.
+// A panel is a plot and the outcomes in it.
 type panel struct {
-	probes []string   // names
-	vm     outcome.VM // the VM of the probes; the zero VM means every VM that has them
-	view   *plotView
+	outcomes []string   // names
+	vm       outcome.VM // the VM of the outcomes; the zero VM means every VM that has them
+	view     *plotView
 }
 
-// title names the probes in a plot.
+// title names the outcomes in a plot.
 func (d *Dashboard) title(p *panel) string {
-	names := make([]string, len(p.probes))
-	for i, name := range p.probes {
+	names := make([]string, len(p.outcomes))
+	for i, name := range p.outcomes {
 		names[i] = d.called(name)
 	}
 	title := strings.Join(names, ", ")
@@ -42,15 +42,15 @@ func (d *Dashboard) title(p *panel) string {
 	return title + " of " + p.vm.String()
 }
 
-// called returns the displayed name of a probe. It includes the name of its spans if that
+// called returns the displayed name of an outcome. It includes the name of its spans if that
 // differs.
 func (d *Dashboard) called(name string) string {
 	for _, s := range []*scope.System{d.scene.systemShown(), d.live.System()} {
 		if s == nil {
 			continue
 		}
-		if at := slices.IndexFunc(s.Probes, func(p scope.ProbeSystem) bool { return p.Spec.Name == name }); at >= 0 {
-			return figures.Called(name, s.Probes[at].Spec.Alias())
+		if at := slices.IndexFunc(s.Outcomes, func(p scope.OutcomeSystem) bool { return p.Spec.Name == name }); at >= 0 {
+			return figures.Called(name, s.Outcomes[at].Spec.Alias())
 		}
 	}
 	return figures.ShortName(name)
@@ -69,9 +69,9 @@ type grid struct {
 
 func newGrid(d *Dashboard) *grid { return &grid{Box: tview.NewBox(), d: d} }
 
-// begin chooses the first plots: calculated probes first, then outcomes.
+// begin chooses the first plots: calculated outcomes first, then outcomes.
 func (g *grid) begin(s *scope.System) {
-	if g.begun || s == nil || len(s.Probes) == 0 || g.d.opts.Overview {
+	if g.begun || s == nil || len(s.Outcomes) == 0 || g.d.opts.Overview {
 		return
 	}
 	g.begun = true
@@ -82,7 +82,7 @@ func (g *grid) begin(s *scope.System) {
 	}
 }
 
-// interesting returns the names of probes. It begins with those that the diagram defines, last
+// interesting returns the names of outcomes. It begins with those that the diagram defines, last
 // definition first because that is the whole system. The others follow.
 func interesting(s *scope.System) []string {
 	var names []string
@@ -91,7 +91,7 @@ func interesting(s *scope.System) []string {
 			names = append(names, d.Name)
 		}
 	}
-	for _, p := range s.Probes {
+	for _, p := range s.Outcomes {
 		if !slices.Contains(names, p.Spec.Name) {
 			names = append(names, p.Spec.Name)
 		}
@@ -100,7 +100,7 @@ func interesting(s *scope.System) []string {
 }
 
 func (g *grid) panel(names ...string) *panel {
-	return &panel{probes: names, view: newPlotView(g.d.theme)}
+	return &panel{outcomes: names, view: newPlotView(g.d.theme)}
 }
 
 // errFull means that no more plots fit.
@@ -109,11 +109,11 @@ var errFull = fmt.Errorf("there are %d plots: as many as there can be", maxPlots
 // errNoPlot means that the command needs a plot and there is none.
 var errNoPlot = errors.New("there is no plot: choose an outcome in the overview (o) or the tab plots (p)")
 
-// only shows the plot of a probe alone, for one VM or for all. It adds the plot if none exists,
+// only shows the plot of an outcome alone, for one VM or for all. It adds the plot if none exists,
 // and replaces the last one if there are too many.
 func (g *grid) only(name string, vm outcome.VM) {
 	g.begun = true
-	at := slices.IndexFunc(g.panels, func(p *panel) bool { return len(p.probes) == 1 && p.probes[0] == name && p.vm == vm })
+	at := slices.IndexFunc(g.panels, func(p *panel) bool { return len(p.outcomes) == 1 && p.outcomes[0] == name && p.vm == vm })
 	if at < 0 {
 		if len(g.panels) == maxPlots {
 			g.panels = g.panels[:maxPlots-1]
@@ -126,7 +126,7 @@ func (g *grid) only(name string, vm outcome.VM) {
 	g.selected, g.zoomed = at, true
 }
 
-// insert adds a plot of the named probes.
+// insert adds a plot of the named outcomes.
 func (g *grid) insert(names ...string) error {
 	if len(g.panels) == maxPlots {
 		return errFull
@@ -137,16 +137,16 @@ func (g *grid) insert(names ...string) error {
 	return nil
 }
 
-// add draws another probe in the selected plot.
+// add draws another outcome in the selected plot.
 func (g *grid) add(name string) error {
 	p := g.current()
 	if p == nil {
 		return g.insert(name)
 	}
-	if !slices.Contains(p.probes, name) {
-		p.probes = append(p.probes, name)
+	if !slices.Contains(p.outcomes, name) {
+		p.outcomes = append(p.outcomes, name)
 	}
-	g.d.say(plain, "plot "+fmt.Sprint(g.selected+1)+" shows "+strings.Join(p.probes, ", "))
+	g.d.say(plain, "plot "+fmt.Sprint(g.selected+1)+" shows "+strings.Join(p.outcomes, ", "))
 	return nil
 }
 
@@ -194,29 +194,29 @@ func (g *grid) series(p *panel, system *scope.System, f *scope.Frame) []plot.Ser
 	if earlier != nil {
 		label = fmt.Sprintf("window %d, %s", earlier.Number, earlier.Time.Local().Format("15:04:05"))
 	}
-	probes := g.d.scene.probes(f)
+	outcomes := g.d.scene.outcomes(f)
 	if p.vm != (outcome.VM{}) { // the user chose the VM
-		probes = nil
-		for i := range f.Probes {
-			probes = append(probes, &f.Probes[i])
+		outcomes = nil
+		for i := range f.Outcomes {
+			outcomes = append(outcomes, &f.Outcomes[i])
 		}
 	}
 	var series []plot.Series
-	for _, name := range p.probes {
-		for _, x := range probes {
+	for _, name := range p.outcomes {
+		for _, x := range outcomes {
 			if x.Name == name && (p.vm == outcome.VM{} || p.vm == x.VM) {
-				series = append(series, plot.Of(x, requirement(system, name), probeOf(earlier, keyOf(x)), label))
+				series = append(series, plot.Of(x, requirement(system, name), outcomeOf(earlier, keyOf(x)), label))
 			}
 		}
 	}
 	return series
 }
 
-// requirement returns the QTA of a probe, or nil.
+// requirement returns the QTA of an outcome, or nil.
 func requirement(s *scope.System, name string) *dq.QTA {
-	for i := range s.Probes {
-		if s.Probes[i].Spec.Name == name {
-			return s.Probes[i].QTA
+	for i := range s.Outcomes {
+		if s.Outcomes[i].Spec.Name == name {
+			return s.Outcomes[i].QTA
 		}
 	}
 	return nil
@@ -279,12 +279,12 @@ func (g *grid) place(screen tcell.Screen, i, x, y, width, height int) {
 
 // draw draws a plot, or the groups instead of it if the window has some.
 func (g *grid) draw(screen tcell.Screen, p *panel) {
-	probe := g.d.grouped(p)
-	if probe != nil && len(probe.Counts.Groups) > 0 {
-		drawGroups(screen, p.view, probe)
+	outcome := g.d.grouped(p)
+	if outcome != nil && len(outcome.Counts.Groups) > 0 {
+		drawGroups(screen, p.view, outcome)
 		return
 	}
-	p.view.ungrouped = probe != nil && probe.Counts.Instances() > 0
+	p.view.ungrouped = outcome != nil && outcome.Counts.Instances() > 0
 	p.view.Draw(screen)
 }
 

@@ -18,10 +18,10 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// groupHelp describes the key that groups a probe.
+// groupHelp describes the key that groups an outcome.
 const groupHelp = "group: by process, then by function, then the plot"
 
-// Reasons why a probe is not grouped.
+// Reasons why an outcome is not grouped.
 var (
 	errNoProbe     = errors.New("there is no outcome to group: choose one in the overview (o)")
 	errSeveral     = errors.New("there are several outcomes in this plot: choose one in the overview (o)")
@@ -30,36 +30,36 @@ var (
 	errNotGrouped  = errors.New("it was recorded without groups: a scope file with group: pid has them recorded")
 )
 
-// chosenProbe returns the chosen probe in the shown frame, or nil.
-func (d *Dashboard) chosenProbe() *scope.Probe {
+// chosenOutcome returns the chosen outcome in the shown frame, or nil.
+func (d *Dashboard) chosenOutcome() *scope.Outcome {
 	f := d.frame()
 	if f == nil {
 		return nil
 	}
 	name := d.chosen()
-	at := slices.IndexFunc(f.Probes, func(p scope.Probe) bool { return p.Name == name })
+	at := slices.IndexFunc(f.Outcomes, func(p scope.Outcome) bool { return p.Name == name })
 	if at < 0 {
 		return nil
 	}
-	return &f.Probes[at]
+	return &f.Outcomes[at]
 }
 
-// canGroup reports whether the chosen probe is observed at probes of a VM, so that it may have
+// canGroup reports whether the chosen outcome is observed at outcomes of a VM, so that it may have
 // groups.
 func (d *Dashboard) canGroup() bool {
-	p := d.chosenProbe()
+	p := d.chosenOutcome()
 	return p != nil && p.Spec.OfVM()
 }
 
 // group shows the groups of the chosen probe: first by its current grouping, then by the other
 // possible ones, and then its plot again. A recording only has the groups that were recorded.
 func (d *Dashboard) group() {
-	p := d.chosenProbe()
+	p := d.chosenOutcome()
 	_, recorded := d.control.(player)
 	switch {
 	case p == nil:
 		d.fail(errNoProbe)
-	case d.showing("plots") && len(d.grid.current().probes) > 1:
+	case d.showing("plots") && len(d.grid.current().outcomes) > 1:
 		d.fail(errSeveral)
 	case !p.Spec.OfVM():
 		d.fail(errNoProcesses)
@@ -71,7 +71,7 @@ func (d *Dashboard) group() {
 }
 
 // showRecorded switches between the recorded groups and the plot.
-func (d *Dashboard) showRecorded(p *scope.Probe) {
+func (d *Dashboard) showRecorded(p *scope.Outcome) {
 	if p.Spec.Group == "" {
 		d.fail(errNotGrouped)
 		return
@@ -79,7 +79,7 @@ func (d *Dashboard) showRecorded(p *scope.Probe) {
 	d.byGroup[p.Name] = !d.byGroup[p.Name]
 }
 
-// groupNext changes to the probe's next possible grouping.
+// groupNext changes to the outcome's next possible grouping.
 func (d *Dashboard) groupNext(name string) {
 	o := d.control.Config().Outcome(name)
 	all := o.Groupings()
@@ -124,14 +124,14 @@ func groupWord(by string) string {
 	return by
 }
 
-// grouped returns the probe whose groups replace a plot, or nil.
-func (d *Dashboard) grouped(p *panel) *scope.Probe {
+// grouped returns the outcome whose groups replace a plot, or nil.
+func (d *Dashboard) grouped(p *panel) *scope.Outcome {
 	f := d.frame()
-	if f == nil || len(p.probes) != 1 || !d.byGroup[p.probes[0]] {
+	if f == nil || len(p.outcomes) != 1 || !d.byGroup[p.outcomes[0]] {
 		return nil
 	}
-	for _, x := range d.scene.probes(f) {
-		if x.Name == p.probes[0] && (p.vm == outcome.VM{} || p.vm == x.VM) {
+	for _, x := range d.scene.outcomes(f) {
+		if x.Name == p.outcomes[0] && (p.vm == outcome.VM{} || p.vm == x.VM) {
 			return x
 		}
 	}
@@ -147,7 +147,7 @@ type groupColumn struct {
 }
 
 // groupColumns returns the columns that follow the names of groups.
-func groupColumns(p *scope.Probe, width int) []groupColumn {
+func groupColumns(p *scope.Outcome, width int) []groupColumn {
 	mark := ""
 	if p.Inferred() {
 		mark = "~"
@@ -186,7 +186,7 @@ func groupShare(g *outcome.Group, all time.Duration) string {
 }
 
 // groupQuantile formats the bounds of a quantile.
-func groupQuantile(p *scope.Probe, g *outcome.Group, q float64) string {
+func groupQuantile(p *scope.Outcome, g *outcome.Group, q float64) string {
 	within, ok := scope.GroupQuantile(g, q, p.Spec.DMax())
 	switch {
 	case ok:
@@ -199,9 +199,9 @@ func groupQuantile(p *scope.Probe, g *outcome.Group, q float64) string {
 	return "∞"
 }
 
-// groupRows returns the rows of a probe's groups that fit into a space. There must be at least
+// groupRows returns the rows of an outcome's groups that fit into a space. There must be at least
 // one group.
-func groupRows(p *scope.Probe, width, height int) []row {
+func groupRows(p *scope.Outcome, width, height int) []row {
 	columns := groupColumns(p, width)
 	head := row{cells: []cell{{text: "by " + groupWord(p.Spec.Group), tone: dim}}}
 	for _, c := range columns {
@@ -233,8 +233,8 @@ func groupName(g *outcome.Group) string {
 	return modname.Readable(g.Key + " " + g.Name)
 }
 
-// drawGroups draws the groups of a probe in the box of its plot.
-func drawGroups(screen tcell.Screen, v *plotView, p *scope.Probe) {
+// drawGroups draws the groups of an outcome in the box of its plot.
+func drawGroups(screen tcell.Screen, v *plotView, p *scope.Outcome) {
 	v.drawBox(screen)
 	v.drawTitle(screen, v.facts)
 	x, y, width, height := v.GetRect()

@@ -48,7 +48,7 @@ func ofVM(t *testing.T, h *harness) {
 	for n := range 3 {
 		b := outcome.Batch{Time: time.Date(2026, 11, 21, 6, 4, 50+n, 0, time.UTC)}
 		b.Window = outcome.Window{From: int64(n) * 1e9, To: int64(n+1) * 1e9}
-		for _, p := range system.Probes {
+		for _, p := range system.Outcomes {
 			b.Counts = append(b.Counts, countsOfVM(p.Spec, n))
 		}
 		f, err := e.Step(&b)
@@ -134,7 +134,7 @@ func TestGroupKey(t *testing.T) {
 	h.shows("by process", "pause is grouped by function from the next window on")
 }
 
-// The key explains why a probe cannot be grouped.
+// The key explains why an outcome cannot be grouped.
 func TestGroupKeyRefuses(t *testing.T) {
 	h := grouping(t, 120, 50)
 	h.key(tcell.KeyHome)
@@ -150,7 +150,7 @@ func TestGroupKeyRefuses(t *testing.T) {
 	h.shows("hop", errFull.Error())
 	h.hides("by process")
 	h.key(tcell.KeyUp, tcell.KeyEnter)
-	h.do(func() { h.d.grid.panels[0].probes = append(h.d.grid.panels[0].probes, "hop") })
+	h.do(func() { h.d.grid.panels[0].outcomes = append(h.d.grid.panels[0].outcomes, "hop") })
 	h.keys("g")
 	h.shows("there are several outcomes in this plot")
 }
@@ -234,7 +234,7 @@ func TestEventsInParameters(t *testing.T) {
 // The rows of groups fill the available lines, including the head and one row for all others.
 func TestGroupRows(t *testing.T) {
 	h := grouping(t, 120, 50)
-	p := h.d.live.Frame(2).Probes[1]
+	p := h.d.live.Frame(2).Outcomes[1]
 	for _, tt := range []struct{ height, want int }{{3, 3}, {10, 10}, {62, 62}, {63, 63}, {64, 63}, {100, 63}} {
 		if n := len(groupRows(&p, 100, tt.height)); n != tt.want {
 			t.Errorf("%d lines with room for %d, want %d", n, tt.height, tt.want)
@@ -249,7 +249,7 @@ func TestGroupRows(t *testing.T) {
 // If beamscope chose dMax, longer instances count as slower than dMax, not as timeouts.
 func TestGroupsSlowerThanFitted(t *testing.T) {
 	for _, fitted := range []bool{true, false} {
-		p := &scope.Probe{Fitted: fitted, Spec: outcome.Spec{Group: "pid", BinWidth: 46 * time.Millisecond, Bins: 2}, Window: outcome.Window{To: 1e9}}
+		p := &scope.Outcome{Fitted: fitted, Spec: outcome.Spec{Group: "pid", BinWidth: 46 * time.Millisecond, Bins: 2}, Window: outcome.Window{To: 1e9}}
 		p.Counts.Groups = []outcome.Group{{Key: "a", Successes: 7, Timeouts: 48}}
 		var text strings.Builder
 		for _, r := range groupRows(p, 120, 5) {

@@ -41,11 +41,11 @@ func shop(t *testing.T, incident bool) scope.Frame {
 		if err := observed.Set(bins, counts.Failures, counts.Timeouts); err != nil {
 			t.Fatal(err)
 		}
-		p := scope.Probe{Name: name, Fitted: true, VM: counts.VM, Window: outcome.Window{To: 2e9}, Observed: observed, Seen: true, Spec: spec, Counts: counts}
+		p := scope.Outcome{Name: name, Fitted: true, VM: counts.VM, Window: outcome.Window{To: 2e9}, Observed: observed, Seen: true, Spec: spec, Counts: counts}
 		if incident && name == "basket" {
 			p.Observed, p.Counts, p.Silent = mustObserved(t, grid), outcome.Counts{VM: counts.VM}, 4*time.Second
 		}
-		f.Probes = append(f.Probes, p)
+		f.Outcomes = append(f.Outcomes, p)
 	}
 	return f
 }
@@ -70,8 +70,8 @@ func TestIncidentAt80(t *testing.T) {
 // The name is shortened before the text is.
 func TestSlowerLineOfLongName(t *testing.T) {
 	f := shop(t, true)
-	f.Probes[0].Name = "a_checkout_with_a_name_that_takes_more_than_half_of_the_line"
-	f.Probes[0].Spec.Name, f.Probes[0].Spec.Span = f.Probes[0].Name, f.Probes[0].Name
+	f.Outcomes[0].Name = "a_checkout_with_a_name_that_takes_more_than_half_of_the_line"
+	f.Outcomes[0].Spec.Name, f.Outcomes[0].Spec.Span = f.Outcomes[0].Name, f.Outcomes[0].Name
 	h := live(t, session.Status{}, 80, 24, f)
 	h.do(func() { h.d.show("overview") })
 	h.shows("took >488ms; how they ended is not known: set dmax")
@@ -115,7 +115,7 @@ func TestHelpJoinsKeys(t *testing.T) {
 	h.hides("select plot")
 }
 
-// A probe without a requirement has no insufficient data.
+// An outcome without a requirement has no insufficient data.
 func TestInsufficientForVerdictOnly(t *testing.T) {
 	h := start(t, "mm1k", 20, 80, 24, 256)
 	for _, judged := range []bool{true, false} {
@@ -130,7 +130,7 @@ func TestInsufficientForVerdictOnly(t *testing.T) {
 // widened. The plot of such a window does not claim that nothing happened.
 func TestOnlyLateEnds(t *testing.T) {
 	f := shop(t, true)
-	p := &f.Probes[slices.IndexFunc(f.Probes, func(p scope.Probe) bool { return p.Name == "basket" })]
+	p := &f.Outcomes[slices.IndexFunc(f.Outcomes, func(p scope.Outcome) bool { return p.Name == "basket" })]
 	for late, want := range map[uint64]string{0: "no instances for 4s", 41: "no instances but 41 that ended after their timeout"} {
 		p.Counts.Lates = late
 		v := plotView{series: []plot.Series{plot.Of(p, nil, nil, "")}}

@@ -143,14 +143,14 @@ func (d *Dashboard) show(page string) {
 	d.refresh()
 }
 
-// chosen returns the name of the probe of the selected plot or row of the overview, or "".
+// chosen returns the name of the outcome of the selected plot or row of the overview, or "".
 func (d *Dashboard) chosen() string {
 	if d.showing("overview") {
 		key, _ := d.overview.selected()
 		return key.name
 	}
-	if p := d.grid.current(); p != nil && len(p.probes) > 0 {
-		return p.probes[0]
+	if p := d.grid.current(); p != nil && len(p.outcomes) > 0 {
+		return p.outcomes[0]
 	}
 	return ""
 }
@@ -370,12 +370,12 @@ func endedTitle(title string) string {
 	return title + " ended"
 }
 
-// silenceOfAll returns for how long all probes of a frame have been silent, such as "silent 17s".
-// It ignores probes that never had an instance, and returns "" if any other probe is not silent.
+// silenceOfAll returns for how long all outcomes of a frame have been silent, such as "silent 17s".
+// It ignores outcomes that never had an instance, and returns "" if any other outcome is not silent.
 func silenceOfAll(f *scope.Frame) string {
 	text, least := "", time.Duration(0)
-	for i := range f.Probes {
-		p := &f.Probes[i]
+	for i := range f.Outcomes {
+		p := &f.Outcomes[i]
 		said := silence(p)
 		switch {
 		case !p.Seen: // its first instance may be yet to come
@@ -391,9 +391,9 @@ func silenceOfAll(f *scope.Frame) string {
 // losses reports what a frame has lost.
 func (d *Dashboard) losses(f *scope.Frame) string {
 	var lost, unobserved uint64
-	for i := range f.Probes {
-		lost += f.Probes[i].Counts.Loss.Total()
-		if f.Probes[i].Counts.Unobserved {
+	for i := range f.Outcomes {
+		lost += f.Outcomes[i].Counts.Loss.Total()
+		if f.Outcomes[i].Counts.Unobserved {
 			unobserved++
 		}
 	}
@@ -425,8 +425,8 @@ func vms(f *scope.Frame) string { return tview.Escape(vmsNamed(f)) }
 func vmsNamed(f *scope.Frame) string {
 	var names []string
 	seen := make(map[string]bool)
-	for i := range f.Probes {
-		vm := f.Probes[i].VM
+	for i := range f.Outcomes {
+		vm := f.Outcomes[i].VM
 		if name := vm.String(); vm.PID != 0 && !seen[name] {
 			seen[name] = true
 			names = append(names, name)

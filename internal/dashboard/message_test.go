@@ -25,7 +25,7 @@ func TestLongMessage(t *testing.T) {
 	}
 }
 
-// If all probes that had instances are silent, the head shows for how long, and does not look
+// If all outcomes that had instances are silent, the head shows for how long, and does not look
 // healthy.
 func TestSilentHead(t *testing.T) {
 	grid, err := dq.NewGrid(time.Millisecond, 10)
@@ -36,19 +36,19 @@ func TestSilentHead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	probe := func(seen bool, silent time.Duration) scope.Probe {
-		return scope.Probe{Name: "p", VM: outcome.VM{PID: 1}, Window: outcome.Window{To: 2e9}, Observed: observed, Seen: seen, Silent: silent}
+	probe := func(seen bool, silent time.Duration) scope.Outcome {
+		return scope.Outcome{Name: "p", VM: outcome.VM{PID: 1}, Window: outcome.Window{To: 2e9}, Observed: observed, Seen: seen, Silent: silent}
 	}
 	for _, test := range []struct {
-		probes []scope.Probe
+		probes []scope.Outcome
 		want   string
 	}{
-		{[]scope.Probe{probe(true, 18*time.Second), probe(true, 12*time.Second)}, "● live, silent 12s │"},
-		{[]scope.Probe{probe(true, 18*time.Second), probe(false, 0)}, "● live, silent 18s │"},
-		{[]scope.Probe{probe(true, 18*time.Second), probe(true, 0)}, "● live │"},
-		{[]scope.Probe{probe(false, 0)}, "● live │"},
+		{[]scope.Outcome{probe(true, 18*time.Second), probe(true, 12*time.Second)}, "● live, silent 12s │"},
+		{[]scope.Outcome{probe(true, 18*time.Second), probe(false, 0)}, "● live, silent 18s │"},
+		{[]scope.Outcome{probe(true, 18*time.Second), probe(true, 0)}, "● live │"},
+		{[]scope.Outcome{probe(false, 0)}, "● live │"},
 	} {
-		h := live(t, session.Status{}, 120, 40, scope.Frame{Probes: test.probes})
+		h := live(t, session.Status{}, 120, 40, scope.Frame{Outcomes: test.probes})
 		h.do(func() {
 			h.d.head()
 			if text := h.d.header.GetText(true); !strings.Contains(text, test.want) {
@@ -74,7 +74,7 @@ func TestHeadWithoutVM(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	frame := scope.Frame{Probes: []scope.Probe{{Name: "p", VM: outcome.VM{PID: 3}, Window: outcome.Window{To: 2e9}, Observed: observed}}}
+	frame := scope.Frame{Outcomes: []scope.Outcome{{Name: "p", VM: outcome.VM{PID: 3}, Window: outcome.Window{To: 2e9}, Observed: observed}}}
 	running, ended := outcome.VMStatus{VM: outcome.VM{PID: 2}}, outcome.VMStatus{VM: outcome.VM{PID: 3}, Ended: true}
 	stopped := outcome.VMStatus{VM: outcome.VM{PID: 4}, Stopped: "stopped by a signal"}
 	refused := outcome.VMStatus{VM: outcome.VM{PID: 5}, Refused: "no probes"}

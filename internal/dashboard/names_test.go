@@ -83,15 +83,15 @@ func TestLongNamesLeaveRoom(t *testing.T) {
 	names := []string{"pay_with_card_", "payment_by_credit_card_of_a_customer_in_town", "payment_by_credit_note_of_a_customer_in_town"}
 	vms := []outcome.VM{{PID: 123456, Node: "shop@a-host-with-a-long-name.example"}, {PID: 7, Node: "db@host"}}
 	edited(t, h, func(f *scope.Frame) {
-		probes := f.Probes
-		f.Probes = nil
+		probes := f.Outcomes
+		f.Outcomes = nil
 		for i, p := range probes {
 			p.Name, p.Spec.Name, p.Spec.Span, p.Counts.Loss.Missed = names[i], names[i], names[i], 153
 			if i == 0 {
 				p.Spec.Span = "pay with(card)"
 			}
 			for _, p.VM = range vms {
-				f.Probes = append(f.Probes, p)
+				f.Outcomes = append(f.Outcomes, p)
 			}
 		}
 	})

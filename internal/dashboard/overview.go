@@ -18,19 +18,19 @@ import (
 	"github.com/beamscope/beamscope/internal/tui"
 )
 
-// An overview is the table of all probes with their rates, delays and verdicts. If there is room,
-// the plot of the selected probe is below it.
+// An overview is the table of all outcomes with their rates, delays and verdicts. If there is room,
+// the plot of the selected outcome is below it.
 type overview struct {
 	*tview.Table
 	d       *Dashboard
 	preview *plotView
-	rows    []probeKey // of the table, without its head
+	rows    []outcomeKey // of the table, without its head
 	marked  map[string]bool
 	filter  string
 	order   order
 	drawn   int               // lines of the table, with its head
-	room    int               // columns for the name of a probe, including that of its spans
-	names   map[string]string // shortened names of the probes
+	room    int               // columns for the name of an outcome, including that of its spans
+	names   map[string]string // shortened names of the outcomes
 	windows int               // number of windows in the histories of the table
 
 	at    int  // the row that was last selected automatically
@@ -56,7 +56,7 @@ func newOverview(d *Dashboard) *overview {
 	o := &overview{Table: tview.NewTable(), d: d, preview: newPlotView(d.theme), marked: make(map[string]bool), windows: trailWidth}
 	o.SetSelectable(true, false).SetFixed(1, 0).SetSelectedStyle(d.theme.Selected())
 	o.SetSelectedFunc(func(int, int) { o.plot() })
-	o.SetSelectionChangedFunc(func(int, int) { d.hints() }) // because the hints depend on the selected probe
+	o.SetSelectionChangedFunc(func(int, int) { d.hints() }) // because the hints depend on the selected outcome
 	return o
 }
 
@@ -71,11 +71,11 @@ func (o *overview) bindings() []binding {
 	}
 }
 
-// selected returns the probe on which the keys act. It returns false if there is none.
-func (o *overview) selected() (probeKey, bool) {
+// selected returns the outcome on which the keys act. It returns false if there is none.
+func (o *overview) selected() (outcomeKey, bool) {
 	row, _ := o.GetSelection()
 	if row < 1 || row > len(o.rows) {
-		return probeKey{}, false
+		return outcomeKey{}, false
 	}
 	return o.rows[row-1], true
 }
@@ -95,7 +95,7 @@ func (o *overview) add() {
 
 // vmOf returns the VM to plot for a row. It returns the zero VM, which means all, if there is
 // only one.
-func (o *overview) vmOf(key probeKey) outcome.VM {
+func (o *overview) vmOf(key outcomeKey) outcome.VM {
 	if o.severalVMs() {
 		return key.vm
 	}
@@ -113,7 +113,7 @@ func (o *overview) Draw(screen tcell.Screen) {
 	x, y, width, height := o.GetRect()
 	table := min(len(o.rows)+2, max(height/2, leastTable))
 	key, ok := o.selected()
-	line, said := o.remark(probeOf(o.d.frame(), key), width)
+	line, said := o.remark(outcomeOf(o.d.frame(), key), width)
 	if said && height > leastTable {
 		height--
 		if height-table < leastPreview {
@@ -126,15 +126,15 @@ func (o *overview) Draw(screen tcell.Screen) {
 		return
 	}
 	o.drawTable(screen, table)
-	p := &panel{probes: []string{key.name}, vm: o.vmOf(key), view: o.preview}
+	p := &panel{outcomes: []string{key.name}, vm: o.vmOf(key), view: o.preview}
 	p.view.show(o.d.title(p), o.d.grid.series(p, o.d.scene.systemShown(), o.d.frame()))
 	p.view.SetRect(x, y+table, width, height-table)
 	o.d.grid.draw(screen, p)
 }
 
-// remark returns the line below the table: that the selected probe exceeded a limit that
-// beamscope chose, or why the probe was slow, or how to add spans.
-func (o *overview) remark(p *scope.Probe, width int) (row, bool) {
+// remark returns the line below the table: that the selected outcome exceeded a limit that
+// beamscope chose, or why the outcome was slow, or how to add spans.
+func (o *overview) remark(p *scope.Outcome, width int) (row, bool) {
 	if p != nil && p.Slower() > 0 && p.Explained == nil {
 		return o.slower(p, width), true
 	}
@@ -144,9 +144,9 @@ func (o *overview) remark(p *scope.Probe, width int) (row, bool) {
 	return o.d.noSpansLine()
 }
 
-// slower returns the line of a probe that exceeded a limit that beamscope chose. On a narrow
+// slower returns the line of an outcome that exceeded a limit that beamscope chose. On a narrow
 // screen it shortens the text first, and then the name.
-func (o *overview) slower(p *scope.Probe, width int) row {
+func (o *overview) slower(p *scope.Outcome, width int) row {
 	name := o.d.called(p.Name)
 	text, brief := export.Slower(p)
 	room := func(text string) int { return width - tui.Columns(text) - tui.Columns(": ") }
@@ -226,24 +226,24 @@ type column struct {
 	name  string
 	least int // least width of a screen that shows it
 	left  bool
-	cell  func(p *scope.Probe) (text string, n tone)
-	more  func(p *scope.Probe) string // dim text after the cell; nil for none
-	trail string                      // the figure of a sparkline column; "" for other columns
+	cell  func(p *scope.Outcome) (text string, n tone)
+	more  func(p *scope.Outcome) string // dim text after the cell; nil for none
+	trail string                        // the figure of a sparkline column; "" for other columns
 }
 
 func (o *overview) columns() []column {
 	several := o.severalVMs()
 	columns := []column{
-		{"outcome", 0, true, func(p *scope.Probe) (string, tone) { return o.names[p.Name], strong }, o.span, ""},
+		{"outcome", 0, true, func(p *scope.Outcome) (string, tone) { return o.names[p.Name], strong }, o.span, ""},
 	}
 	if o.filter != "" {
 		columns[0].name += " /" + o.filter
 	}
 	if several {
-		columns = append(columns, column{"VM", 25, true, func(p *scope.Probe) (string, tone) { return vmName(p.VM, min(o.d.width/4, mostName)), dim }, nil, ""})
+		columns = append(columns, column{"VM", 25, true, func(p *scope.Outcome) (string, tone) { return vmName(p.VM, min(o.d.width/4, mostName)), dim }, nil, ""})
 	}
 	quantile := func(q float64, least int) column {
-		return column{fmt.Sprintf("p%g", q*100), least, false, func(p *scope.Probe) (string, tone) { return delayWithin(p, q) }, nil, ""}
+		return column{fmt.Sprintf("p%g", q*100), least, false, func(p *scope.Outcome) (string, tone) { return delayWithin(p, q) }, nil, ""}
 	}
 	apartName := "apart, windows"
 	if o.d.width < 140 {
@@ -253,17 +253,17 @@ func (o *overview) columns() []column {
 		column{"per s", 50, false, rate, nil, ""},
 		column{"ok", 0, false, successes, nil, ""},
 		quantile(0.25, 130), quantile(0.5, 60), quantile(0.75, 130), quantile(0.99, 30),
-		column{o.trailName("rate"), 70, true, func(p *scope.Probe) (string, tone) {
+		column{o.trailName("rate"), 70, true, func(p *scope.Outcome) (string, tone) {
 			return o.trail(p, func(x point) float64 { return x.rate }), plain
 		}, nil, "rate"},
-		column{o.trailName("p99"), 120, true, func(p *scope.Probe) (string, tone) {
+		column{o.trailName("p99"), 120, true, func(p *scope.Outcome) (string, tone) {
 			return o.trail(p, func(x point) float64 { return x.p99 }), plain
 		}, nil, "p99"},
 		column{"QTA", 40, true, verdict, nil, ""},
 		column{apartName, 100, false, apart, nil, ""},
 		column{"calculated p99", 160, false, calculated, nil, ""},
 		column{"lost", 90, false, lost, nil, ""},
-		column{"caveat", 160, true, func(p *scope.Probe) (string, tone) { return p.Insufficient, doubtful }, nil, ""},
+		column{"caveat", 160, true, func(p *scope.Outcome) (string, tone) { return p.Insufficient, doubtful }, nil, ""},
 	)
 	for i := range columns {
 		if mark, ok := o.order.mark(columns[i].name); ok {
@@ -284,7 +284,7 @@ func (o order) mark(name string) (string, bool) {
 	return "", false
 }
 
-// nameRoom returns the largest width for the name of a probe, including that of its spans.
+// nameRoom returns the largest width for the name of an outcome, including that of its spans.
 func (o *overview) nameRoom() int {
 	if o.d.width == 0 {
 		return mostName
@@ -292,20 +292,20 @@ func (o *overview) nameRoom() int {
 	return min(max(o.d.width*2/5, leastName), mostName)
 }
 
-// shorten shortens the names of the probes to this width, so that all differ.
-func (o *overview) shorten(probes []*scope.Probe, columns int) {
-	names := make([]string, len(probes))
-	for i, p := range probes {
+// shorten shortens the names of the outcomes to this width, so that all differ.
+func (o *overview) shorten(outcomes []*scope.Outcome, columns int) {
+	names := make([]string, len(outcomes))
+	for i, p := range outcomes {
 		names[i] = p.Name
 	}
-	o.room, o.names = columns, make(map[string]string, len(probes))
+	o.room, o.names = columns, make(map[string]string, len(outcomes))
 	for i, text := range figures.Shortened(names, columns) {
 		o.names[names[i]] = text
 	}
 }
 
-// span returns the name of the spans of a probe if it differs from the probe's.
-func (o *overview) span(p *scope.Probe) string {
+// span returns the name of the spans of an outcome if it differs from the outcome's.
+func (o *overview) span(p *scope.Outcome) string {
 	name := p.Spec.Alias()
 	room := o.room - tui.Columns(p.Name) - tui.Columns(" «»")
 	if name == "" || room < 4 && tui.Columns(name) > room {
@@ -316,7 +316,7 @@ func (o *overview) span(p *scope.Probe) string {
 
 func (o *overview) severalVMs() bool {
 	f := o.d.frame()
-	return f != nil && len(vmsOf(o.d.scene.probes(f))) > 1
+	return f != nil && len(vmsOf(o.d.scene.outcomes(f))) > 1
 }
 
 // refresh shows the frame of the scene.
@@ -325,19 +325,19 @@ func (o *overview) refresh() {
 	if row, _ := o.GetSelection(); had && row != o.at {
 		o.moved = true
 	}
-	had = had && o.moved // probes that arrive later may be selected first
+	had = had && o.moved // outcomes that arrive later may be selected first
 	o.Clear()
 	f := o.d.frame()
-	if f == nil || len(f.Probes) == 0 || f.Attaching {
+	if f == nil || len(f.Outcomes) == 0 || f.Attaching {
 		o.empty(f)
 		o.SetSelectable(false, false)
 		return
 	}
-	probes := o.sorted(f)
-	columns := o.fitting(probes)
+	outcomes := o.sorted(f)
+	columns := o.fitting(outcomes)
 	o.head(columns)
 	o.rows = o.rows[:0]
-	for _, p := range probes {
+	for _, p := range outcomes {
 		o.rows = append(o.rows, keyOf(p))
 		o.row(len(o.rows), p, columns)
 	}
@@ -345,25 +345,25 @@ func (o *overview) refresh() {
 	if !had {
 		key.name = o.first()
 	}
-	row := slices.IndexFunc(o.rows, func(k probeKey) bool { return k == key || !had && k.name == key.name })
+	row := slices.IndexFunc(o.rows, func(k outcomeKey) bool { return k == key || !had && k.name == key.name })
 	o.at = max(row+1, 1)
 	o.Select(o.at, 0)
 }
 
-// first returns the probe to select first: the whole system, if there is a diagram.
+// first returns the outcome to select first: the whole system, if there is a diagram.
 func (o *overview) first() string {
-	if s := o.d.scene.System(); s != nil && s.Diagram != nil && len(s.Probes) > 0 {
+	if s := o.d.scene.System(); s != nil && s.Diagram != nil && len(s.Outcomes) > 0 {
 		return interesting(s)[0]
 	}
 	return ""
 }
 
-// fitting returns the columns that fit, and shortens the names of the probes. Names are shortened
+// fitting returns the columns that fit, and shortens the names of the outcomes. Names are shortened
 // first, down to a fifth of the screen. Then whole columns disappear, beginning with those that
 // need the widest screen. A history becomes shorter before it disappears. No cell is cut.
-func (o *overview) fitting(probes []*scope.Probe) []column {
+func (o *overview) fitting(outcomes []*scope.Outcome) []column {
 	o.windows = trailWidth
-	o.shorten(probes, o.nameRoom())
+	o.shorten(outcomes, o.nameRoom())
 	columns := o.columns()
 	if o.d.width == 0 {
 		return columns
@@ -372,7 +372,7 @@ func (o *overview) fitting(probes []*scope.Probe) []column {
 	widths := make([]int, len(columns))
 	others := 1 // width of all columns except names, with the mark of the selected row
 	for i, c := range columns {
-		widths[i] = c.width(probes) + 2
+		widths[i] = c.width(outcomes) + 2
 		others += widths[i]
 	}
 	name := widths[0]
@@ -393,7 +393,7 @@ func (o *overview) fitting(probes []*scope.Probe) []column {
 		columns, widths = slices.Delete(columns, last, last+1), slices.Delete(widths, last, last+1)
 	}
 	if room := max(o.d.width-others, least); room < name-2 {
-		o.shorten(probes, room)
+		o.shorten(outcomes, room)
 	}
 	return columns
 }
@@ -438,9 +438,9 @@ func widest(columns []column) int {
 const mostName, leastName = figures.MaxName, 16
 
 // width returns the width of the column.
-func (c column) width(probes []*scope.Probe) int {
+func (c column) width(outcomes []*scope.Outcome) int {
 	width := tui.Columns(c.name)
-	for _, p := range probes {
+	for _, p := range outcomes {
 		text, _ := c.cell(p)
 		if c.more != nil {
 			text += c.more(p)
@@ -468,7 +468,7 @@ func (o *overview) empty(f *scope.Frame) {
 	case f == nil:
 	case f.Attaching:
 		text = []string{"", "  " + attachingText(f)}
-	case s != nil && len(s.Probes) > 0 || o.discovered():
+	case s != nil && len(s.Outcomes) > 0 || o.discovered():
 		text = []string{"", "  Spans are on their way: what was discovered is observed from the next window on."}
 	default:
 		text = []string{"", "  No spans have been seen yet.", "",
@@ -494,7 +494,7 @@ func attachingText(f *scope.Frame) string {
 // seen.
 func (d *Dashboard) noSpansLine() (row, bool) {
 	f := d.frame()
-	if !d.opts.Discovers || d.scene != d.live || f == nil || slices.ContainsFunc(f.Probes, func(p scope.Probe) bool { return p.Spec.Span != "" }) || d.overview.discovered() {
+	if !d.opts.Discovers || d.scene != d.live || f == nil || slices.ContainsFunc(f.Outcomes, func(p scope.Outcome) bool { return p.Spec.Span != "" }) || d.overview.discovered() {
 		return row{}, false
 	}
 	return row{cells: []cell{
@@ -523,7 +523,7 @@ func (o *overview) heading(name string, left bool) *tview.TableCell {
 	return c
 }
 
-func (o *overview) row(at int, p *scope.Probe, columns []column) {
+func (o *overview) row(at int, p *scope.Outcome, columns []column) {
 	mark := " "
 	if o.marked[p.Name] {
 		mark = "✓"
@@ -545,38 +545,38 @@ func (o *overview) row(at int, p *scope.Probe, columns []column) {
 	}
 }
 
-// sorted returns the probes to show in the chosen order.
-func (o *overview) sorted(f *scope.Frame) []*scope.Probe {
-	var ps []*scope.Probe
-	for _, p := range o.d.scene.probes(f) {
+// sorted returns the outcomes to show in the chosen order.
+func (o *overview) sorted(f *scope.Frame) []*scope.Outcome {
+	var ps []*scope.Outcome
+	for _, p := range o.d.scene.outcomes(f) {
 		if strings.Contains(p.Name, o.filter) || strings.Contains(p.Spec.Alias(), o.filter) {
 			ps = append(ps, p)
 		}
 	}
-	by := func(figure func(*scope.Probe) float64) func(a, b *scope.Probe) int {
-		return func(a, b *scope.Probe) int { return cmp.Compare(figure(b), figure(a)) }
+	by := func(figure func(*scope.Outcome) float64) func(a, b *scope.Outcome) int {
+		return func(a, b *scope.Outcome) int { return cmp.Compare(figure(b), figure(a)) }
 	}
 	switch o.order {
 	case byRate:
-		slices.SortStableFunc(ps, by((*scope.Probe).Rate))
+		slices.SortStableFunc(ps, by((*scope.Outcome).Rate))
 	case byDelay:
 		slices.SortStableFunc(ps, by(slowness))
 	case byFailure:
-		slices.SortStableFunc(ps, by(func(p *scope.Probe) float64 { f, _ := p.Observed.IntangibleMass(); return f }))
+		slices.SortStableFunc(ps, by(func(p *scope.Outcome) float64 { f, _ := p.Observed.IntangibleMass(); return f }))
 	}
 	return ps
 }
 
-// slowness orders probes by p99. Probes whose p99 lies in the intangible mass come first, and
+// slowness orders outcomes by p99. Outcomes whose p99 lies in the intangible mass come first, and
 // those without instances last.
-func slowness(p *scope.Probe) float64 {
+func slowness(p *scope.Outcome) float64 {
 	if x := seconds(p, 0.99); !math.IsNaN(x) {
 		return x
 	}
 	return -1
 }
 
-func rate(p *scope.Probe) (string, tone) {
+func rate(p *scope.Outcome) (string, tone) {
 	if p.Counts.Unobserved {
 		return "?", doubtful
 	}
@@ -598,7 +598,7 @@ func perSecond(r float64) string {
 	return fmt.Sprintf("%.0f", r)
 }
 
-func successes(p *scope.Probe) (string, tone) {
+func successes(p *scope.Outcome) (string, tone) {
 	if least, isLeast, ok := p.LeastSuccess(); ok && isLeast {
 		return figures.AtLeast(least), doubtful
 	}
@@ -618,7 +618,7 @@ func successes(p *scope.Probe) (string, tone) {
 	return figures.Percent(s), bad
 }
 
-func delayWithin(p *scope.Probe, q float64) (string, tone) {
+func delayWithin(p *scope.Outcome, q float64) (string, tone) {
 	if onlyCalculated(p) {
 		text, _ := calculatedWithin(p, q)
 		return "(" + text + ")", dim
@@ -637,12 +637,12 @@ func delayWithin(p *scope.Probe, q float64) (string, tone) {
 	return figures.AtMost(d), plain
 }
 
-// onlyCalculated reports whether the data of a probe are calculated only.
-func onlyCalculated(p *scope.Probe) bool { return p.Observed.Empty() && !p.Calculated.Empty() }
+// onlyCalculated reports whether the data of an outcome are calculated only.
+func onlyCalculated(p *scope.Outcome) bool { return p.Observed.Empty() && !p.Calculated.Empty() }
 
-func calculated(p *scope.Probe) (string, tone) { return calculatedWithin(p, 0.99) }
+func calculated(p *scope.Outcome) (string, tone) { return calculatedWithin(p, 0.99) }
 
-func calculatedWithin(p *scope.Probe, q float64) (string, tone) {
+func calculatedWithin(p *scope.Outcome, q float64) (string, tone) {
 	if p.Calculated.Empty() {
 		return "-", dim
 	}
@@ -656,7 +656,7 @@ func calculatedWithin(p *scope.Probe, q float64) (string, tone) {
 // apart returns the distance between the observed and the calculated ΔQ that is certain, and the
 // number of windows it covers. A mark means that chance does not explain the distance. A question
 // mark means that the bins are too wide for a result.
-func apart(p *scope.Probe) (string, tone) {
+func apart(p *scope.Outcome) (string, tone) {
 	d := p.Divergence
 	switch {
 	case d == nil:
@@ -672,8 +672,8 @@ func apart(p *scope.Probe) (string, tone) {
 // hiddenDistance is the least distance that matters and that wide bins may hide.
 const hiddenDistance = 0.1
 
-// verdict describes in a word whether a probe meets its QTA. It also reports silence.
-func verdict(p *scope.Probe) (string, tone) {
+// verdict describes in a word whether an outcome meets its QTA. It also reports silence.
+func verdict(p *scope.Outcome) (string, tone) {
 	j, insufficient, calculated := judgementOf(p)
 	if text := silence(p); text != "" && p.Judgement == nil {
 		return text, doubtful
@@ -695,7 +695,7 @@ func verdict(p *scope.Probe) (string, tone) {
 	return by + "open", doubtful
 }
 
-func lost(p *scope.Probe) (string, tone) {
+func lost(p *scope.Outcome) (string, tone) {
 	n := p.Counts.Loss.Total()
 	switch {
 	case p.Counts.Unobserved:
@@ -719,7 +719,7 @@ func (o *overview) trailName(figure string) string {
 
 // trail draws the course of a figure up to the shown window. The scale goes from 0 to the largest
 // value shown. Unknown values are gaps.
-func (o *overview) trail(p *scope.Probe, figure func(point) float64) string {
+func (o *overview) trail(p *scope.Outcome, figure func(point) float64) string {
 	f := o.d.frame()
 	trail := o.d.scene.Trail(keyOf(p), f.Number)
 	values := make([]float64, o.windows)

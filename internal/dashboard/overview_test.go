@@ -34,15 +34,15 @@ func TestFilterAndSortAreVisible(t *testing.T) {
 	h.shows("ok▲")
 }
 
-// The screen shows the name of the spans if it differs from the probe's.
+// The screen shows the name of the spans if it differs from the outcome's.
 func TestSpanIsVisible(t *testing.T) {
 	h := dark(t, "mm1k", 20, 256)
 	h.control.config.Outcomes[1].Span = "pay by card €"
 	name := h.control.config.Outcomes[1].Name
 	edited(t, h, func(f *scope.Frame) {
-		for i := range f.Probes {
-			if f.Probes[i].Name == name {
-				f.Probes[i].Spec.Span = "pay by card €"
+		for i := range f.Outcomes {
+			if f.Outcomes[i].Name == name {
+				f.Outcomes[i].Spec.Span = "pay by card €"
 			}
 		}
 	})
@@ -75,8 +75,8 @@ func TestRowsOfVMs(t *testing.T) {
 	h := dark(t, "mm1k", 20, 256)
 	one, two := outcome.VM{PID: 1, Node: "one@host"}, outcome.VM{PID: 2, Node: "two@host"}
 	edited(t, h, func(f *scope.Frame) {
-		probes := f.Probes
-		f.Probes = nil
+		probes := f.Outcomes
+		f.Outcomes = nil
 		for i, p := range probes {
 			for _, vm := range []outcome.VM{one, two} {
 				q := p
@@ -85,7 +85,7 @@ func TestRowsOfVMs(t *testing.T) {
 					q.Counts, q.Calculated = outcome.Counts{VM: vm}, nil
 					q.Observed = mustObserved(t, p.Observed.Grid())
 				}
-				f.Probes = append(f.Probes, q)
+				f.Outcomes = append(f.Outcomes, q)
 			}
 		}
 		f.Fired = nil
@@ -127,7 +127,7 @@ func TestButtonsOfTerminal(t *testing.T) {
 	h.keys("o")
 	twice("worker_2 ")
 	h.await("the probe is not plotted", func() bool {
-		return h.d.showing("plots") && h.d.grid.zoomed && h.d.grid.current().probes[0] == "worker_2"
+		return h.d.showing("plots") && h.d.grid.zoomed && h.d.grid.current().outcomes[0] == "worker_2"
 	})
 	if !strings.Contains(h.text(), "worker_2") {
 		t.Error(h.text())
@@ -159,7 +159,7 @@ func TestCalculatedFigures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &scope.Probe{Observed: empty, Calculated: d}
+	p := &scope.Outcome{Observed: empty, Calculated: d}
 	if text, n := delayWithin(p, 0.5); text != "(≤8.00ms)" || n != dim {
 		t.Errorf("%q in tone %d", text, n)
 	}
@@ -170,7 +170,7 @@ func TestCalculatedFigures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text, _ := successes(&scope.Probe{Observed: empty, Calculated: wide}); text != "(≥99.98%)" {
+	if text, _ := successes(&scope.Outcome{Observed: empty, Calculated: wide}); text != "(≥99.98%)" {
 		t.Errorf("a lower bound of 0.99986 is %q", text)
 	}
 }
@@ -188,32 +188,32 @@ func TestApart(t *testing.T) {
 		{0, 0.9, 1, "? /16"},
 	} {
 		d := &dq.Divergence{Distance: dq.Bounds{Lo: test.lo, Hi: test.hi}, Chance: test.certain}
-		if text, _ := apart(&scope.Probe{Divergence: d, DivergenceWindows: 16}); text != test.want {
+		if text, _ := apart(&scope.Outcome{Divergence: d, DivergenceWindows: 16}); text != test.want {
 			t.Errorf("%+v: %q", test, text)
 		}
 	}
 }
 
-// A probe is judged by its observed ΔQ. A verdict about the calculated ΔQ is marked.
+// An outcome is judged by its observed ΔQ. A verdict about the calculated ΔQ is marked.
 func TestVerdict(t *testing.T) {
 	yes, no := &dq.Judgement{Met: dq.Yes}, &dq.Judgement{Met: dq.No}
 	second := outcome.Window{To: int64(time.Second)}
 	for _, test := range []struct {
-		probe scope.Probe
+		probe scope.Outcome
 		text  string
 		tone  tone
 	}{
-		{scope.Probe{}, "", dim},
-		{scope.Probe{Judgement: yes, CalculatedJudgement: no}, "met", good},
-		{scope.Probe{Judgement: no, CalculatedJudgement: yes}, "VIOLATED", bad},
-		{scope.Probe{Judgement: no, Insufficient: "few"}, "too few", doubtful},
-		{scope.Probe{Judgement: &dq.Judgement{Met: dq.CannotTell}}, "open", doubtful},
-		{scope.Probe{CalculatedJudgement: no, Insufficient: "no instances"}, "calculated: VIOLATED", bad},
-		{scope.Probe{CalculatedJudgement: yes, CalculatedInsufficient: "few"}, "calculated: too few", doubtful},
-		{scope.Probe{Window: second, Seen: true, Silent: 17 * time.Second}, "silent 17s", doubtful},
-		{scope.Probe{Window: second, Seen: true, Silent: 17 * time.Second, CalculatedJudgement: yes}, "silent 17s", doubtful},
-		{scope.Probe{Window: second, Seen: true, Silent: time.Second, CalculatedJudgement: yes}, "calculated: met", good},
-		{scope.Probe{Window: second, Silent: 17 * time.Second, CalculatedJudgement: yes}, "calculated: met", good}, // it never had an instance
+		{scope.Outcome{}, "", dim},
+		{scope.Outcome{Judgement: yes, CalculatedJudgement: no}, "met", good},
+		{scope.Outcome{Judgement: no, CalculatedJudgement: yes}, "VIOLATED", bad},
+		{scope.Outcome{Judgement: no, Insufficient: "few"}, "too few", doubtful},
+		{scope.Outcome{Judgement: &dq.Judgement{Met: dq.CannotTell}}, "open", doubtful},
+		{scope.Outcome{CalculatedJudgement: no, Insufficient: "no instances"}, "calculated: VIOLATED", bad},
+		{scope.Outcome{CalculatedJudgement: yes, CalculatedInsufficient: "few"}, "calculated: too few", doubtful},
+		{scope.Outcome{Window: second, Seen: true, Silent: 17 * time.Second}, "silent 17s", doubtful},
+		{scope.Outcome{Window: second, Seen: true, Silent: 17 * time.Second, CalculatedJudgement: yes}, "silent 17s", doubtful},
+		{scope.Outcome{Window: second, Seen: true, Silent: time.Second, CalculatedJudgement: yes}, "calculated: met", good},
+		{scope.Outcome{Window: second, Silent: 17 * time.Second, CalculatedJudgement: yes}, "calculated: met", good}, // it never had an instance
 	} {
 		if text, n := verdict(&test.probe); text != test.text || n != test.tone {
 			t.Errorf("%+v: %q in tone %d, want %q in %d", test.probe, text, n, test.text, test.tone)
@@ -221,15 +221,15 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// A silent probe does not look healthy, whatever is calculated, and even if another VM has
+// A silent outcome does not look healthy, whatever is calculated, and even if another VM has
 // instances of it.
 func TestStandingOfSilentProbe(t *testing.T) {
 	yes := &dq.Judgement{Met: dq.Yes, Slack: &dq.Margin{Probability: 0.1}}
 	second := outcome.Window{To: int64(time.Second)}
-	silent := scope.Probe{Name: "p", Window: second, Seen: true, Silent: 17 * time.Second, CalculatedJudgement: yes}
-	well := scope.Probe{Name: "p", VM: outcome.VM{PID: 2}, Window: second, Seen: true, Judgement: yes}
-	for _, probes := range [][]scope.Probe{{silent}, {silent, well}, {well, silent}} {
-		s, ok := worst(&scope.Frame{Probes: probes}, "p")
+	silent := scope.Outcome{Name: "p", Window: second, Seen: true, Silent: 17 * time.Second, CalculatedJudgement: yes}
+	well := scope.Outcome{Name: "p", VM: outcome.VM{PID: 2}, Window: second, Seen: true, Judgement: yes}
+	for _, probes := range [][]scope.Outcome{{silent}, {silent, well}, {well, silent}} {
+		s, ok := worst(&scope.Frame{Outcomes: probes}, "p")
 		if want := (standing{doubtful, "silent 17s", "calculated: slack 10.00%"}); !ok || s != want {
 			t.Errorf("%d probes: %+v, want %+v", len(probes), s, want)
 		}
@@ -242,9 +242,9 @@ func TestAttachingIsVisible(t *testing.T) {
 	r := replay(t, "mm1k")
 	f := r.frames[0].Clone()
 	f.Attaching = true
-	for i := range f.Probes {
-		f.Probes[i].VM = outcome.VM{PID: 7, Node: "shop[red]@host"}
-		f.Probes[i].Counts.Unobserved, f.Probes[i].Counts.Loss.Missed = true, 153
+	for i := range f.Outcomes {
+		f.Outcomes[i].VM = outcome.VM{PID: 7, Node: "shop[red]@host"}
+		f.Outcomes[i].Counts.Unobserved, f.Outcomes[i].Counts.Loss.Missed = true, 153
 	}
 	h.feed(&replayed{system: r.system, frames: []*scope.Frame{f}})
 	h.screen.SetSize(80, 24)

@@ -57,10 +57,10 @@ const (
 	keyPoints   = "qta.points"
 )
 
-// A paramForm contains the parameters of a probe, or of the whole system.
+// A paramForm contains the parameters of an outcome, or of the whole system.
 type paramForm struct {
-	probe string // "" for the system
-	spans bool   // the probe consists of spans of a VM, which can be explained
+	outcome string // "" for the system
+	spans   bool   // the outcome consists of spans of a VM, which can be explained
 
 	standardErrors bool // means have standard errors instead of confidence bounds
 	params         []*parameter
@@ -70,8 +70,8 @@ type paramForm struct {
 	system *scope.System // the system that would result; nil if the form is invalid
 }
 
-func newProbeForm(probe string) *paramForm {
-	return &paramForm{probe: probe, params: []*parameter{
+func newOutcomeForm(outcome string) *paramForm {
+	return &paramForm{outcome: outcome, params: []*parameter{
 		{key: keyScale, choices: []string{byExponent, byDMax}},
 		{key: "exponent", low: -dq.MaxExponent, high: dq.MaxExponent, step: 1},
 		{key: "dmax"},
@@ -120,21 +120,21 @@ func (f *paramForm) edited() bool {
 	return slices.ContainsFunc(f.params, func(p *parameter) bool { return f.active(p) && p.edited() })
 }
 
-// name returns the name of the probe, or "system".
+// name returns the name of the outcome, or "system".
 func (f *paramForm) name() string {
-	if f.probe == "" {
+	if f.outcome == "" {
 		return "system"
 	}
-	return f.probe
+	return f.outcome
 }
 
 // load takes over the configuration in force, and keeps edited values.
 func (f *paramForm) load(c config.Config) {
 	texts := systemTexts(c)
 	f.standardErrors = c.StandardErrors > 0
-	if f.probe != "" {
-		texts = probeTexts(c, f.probe)
-		f.spans = c.Outcome(f.probe).OfSpans()
+	if f.outcome != "" {
+		texts = outcomeTexts(c, f.outcome)
+		f.spans = c.Outcome(f.outcome).OfSpans()
 	}
 	for _, p := range f.params {
 		if !p.edited() {
@@ -177,8 +177,8 @@ func systemTexts(c config.Config) map[string]string {
 
 func formatNumber(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
-func probeTexts(c config.Config, probe string) map[string]string {
-	o := c.Outcome(probe)
+func outcomeTexts(c config.Config, outcome string) map[string]string {
+	o := c.Outcome(outcome)
 	texts := map[string]string{
 		keyScale:   byExponent,
 		"exponent": strconv.Itoa(o.Scale.Exponent),
@@ -247,7 +247,7 @@ func (f *paramForm) edits() ([]config.Edit, *parameter, error) {
 		}
 		edits = append(edits, config.Edit{Path: f.path(p.key), Value: text})
 	}
-	if f.probe == "" {
+	if f.outcome == "" {
 		return edits, nil, nil
 	}
 	required, wrong, err := f.required()
@@ -256,10 +256,10 @@ func (f *paramForm) edits() ([]config.Edit, *parameter, error) {
 
 // path returns the path of a key in the scope file.
 func (f *paramForm) path(keys ...string) []string {
-	if f.probe == "" {
+	if f.outcome == "" {
 		return keys
 	}
-	return append([]string{"outcomes", f.probe}, keys...)
+	return append([]string{"outcomes", f.outcome}, keys...)
 }
 
 // required returns the edits that replace the whole QTA.
@@ -346,9 +346,9 @@ func (f *paramForm) blame(err error) (*parameter, error) {
 		return nil, err
 	}
 	key := at.Path
-	if f.probe != "" {
+	if f.outcome != "" {
 		var mine bool
-		if key, mine = strings.CutPrefix(at.Path, "outcomes."+f.probe); !mine {
+		if key, mine = strings.CutPrefix(at.Path, "outcomes."+f.outcome); !mine {
 			return nil, err
 		}
 		key = strings.TrimPrefix(key, ".")
@@ -368,7 +368,7 @@ func (f *paramForm) blame(err error) (*parameter, error) {
 
 // advised adds a valid value to an error of a scale, and uses the terms of the form.
 func (f *paramForm) advised(err error, base time.Duration) error {
-	if err == nil || f.probe == "" || !strings.Contains(err.Error(), dq.ErrGrid.Error()) {
+	if err == nil || f.outcome == "" || !strings.Contains(err.Error(), dq.ErrGrid.Error()) {
 		return err
 	}
 	text := strings.ReplaceAll(err.Error(), dq.ErrGrid.Error()+": ", "")
@@ -414,13 +414,13 @@ func nearestBins(dMax time.Duration, bins int) int {
 	return 0
 }
 
-// gridOf returns the grid of a probe in a system.
-func gridOf(s *scope.System, probe string) (dq.Grid, bool) {
+// gridOf returns the grid of an outcome in a system.
+func gridOf(s *scope.System, outcome string) (dq.Grid, bool) {
 	if s == nil {
 		return dq.Grid{}, false
 	}
-	for _, p := range s.Probes {
-		if p.Spec.Name == probe {
+	for _, p := range s.Outcomes {
+		if p.Spec.Name == outcome {
 			g, err := p.Grid()
 			return g, err == nil
 		}
@@ -431,7 +431,7 @@ func gridOf(s *scope.System, probe string) (dq.Grid, bool) {
 // follow updates the parameters of the other way to set the scale, if the same scale can be
 // expressed that way.
 func (f *paramForm) follow(c config.Config) {
-	g, ok := gridOf(f.system, f.probe)
+	g, ok := gridOf(f.system, f.outcome)
 	if !ok {
 		return
 	}

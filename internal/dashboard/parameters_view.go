@@ -18,7 +18,7 @@ import (
 type paramRow struct {
 	line  spans
 	field bool       // it can be edited:
-	param *parameter // nil for the choice of the probe
+	param *parameter // nil for the choice of the outcome
 }
 
 // valueColumn is the column where values begin.
@@ -46,12 +46,12 @@ func (p *parameter) label() string {
 
 // lay returns the rows for a given width.
 func (t *parametersTab) lay(width int) []paramRow {
-	rows := []paramRow{{line: t.row("outcome", t.choice(t.probe, t.selected == nil, fmt.Sprintf("%d of %d", slices.Index(t.names, t.probe)+1, len(t.names))), t.selected == nil), field: true}}
+	rows := []paramRow{{line: t.row("outcome", t.choice(t.outcome, t.selected == nil, fmt.Sprintf("%d of %d", slices.Index(t.names, t.outcome)+1, len(t.names))), t.selected == nil), field: true}}
 	if f := t.form(); f != nil {
-		if o := t.config.Outcome(f.probe); o.Span != "" && o.Span != f.probe {
+		if o := t.config.Outcome(f.outcome); o.Span != "" && o.Span != f.outcome {
 			rows = append(rows, t.below(dim, "of the spans «"+o.Span+"»", width)...)
 		}
-		for _, text := range eventsOf(t.config.Outcome(f.probe)) {
+		for _, text := range eventsOf(t.config.Outcome(f.outcome)) {
 			rows = append(rows, t.below(dim, text, width)...)
 		}
 		for _, p := range f.params {
@@ -130,7 +130,7 @@ func (t *parametersTab) consequences(f *paramForm, width int) []paramRow {
 	}
 	text := "! a new history begins"
 	if frame := t.d.frame(); frame != nil {
-		switch n := open(frame, func(p *scope.Probe) bool { return p.Name == f.probe }); n {
+		switch n := open(frame, func(p *scope.Outcome) bool { return p.Name == f.outcome }); n {
 		case 0:
 		case 1:
 			text += "; about one open span is cut"
@@ -153,7 +153,7 @@ func (t *parametersTab) costOfExplaining(p *parameter, width int) []paramRow {
 	}
 	text := "! the first to be explained takes another collector: what is open then is cut, of all outcomes"
 	if frame := t.d.frame(); frame != nil {
-		switch n := open(frame, func(p *scope.Probe) bool { return p.Spec.OfVM() }); n {
+		switch n := open(frame, func(p *scope.Outcome) bool { return p.Spec.OfVM() }); n {
 		case 0:
 		case 1:
 			text += ": about one instance"

@@ -13,7 +13,7 @@ import (
 	"github.com/beamscope/beamscope/internal/plot"
 )
 
-// A plotView draws the ΔQ of one or several probes. The user chooses the visible part, which
+// A plotView draws the ΔQ of one or several outcomes. The user chooses the visible part, which
 // stays when new windows arrive.
 type plotView struct {
 	*tview.Box

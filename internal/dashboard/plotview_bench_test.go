@@ -19,7 +19,7 @@ const (
 	manyBins              = 1000
 )
 
-// busy returns a probe with the largest number of bins and everything that a plot can draw.
+// busy returns an outcome with the largest number of bins and everything that a plot can draw.
 func busy(t testing.TB) plot.Series {
 	t.Helper()
 	g, err := dq.NewGrid(50*time.Microsecond, manyBins)
@@ -46,7 +46,7 @@ func busy(t testing.TB) plot.Series {
 		t.Fatal(err)
 	}
 	mean := scope.Mean{Width: 50 * time.Microsecond, Windows: 10, Band: band}
-	p := &scope.Probe{
+	p := &scope.Outcome{
 		Name:       "busy",
 		Spec:       outcome.Spec{BinWidth: 50 * time.Microsecond, Bins: manyBins},
 		Counts:     outcome.Counts{Successes: o.Successes(), Timeouts: o.Timeouts(), Bins: counts},

@@ -199,7 +199,7 @@ func (v *plotView) drawCurves(c chart) {
 
 func (v *plotView) stroke(i int, r plot.Role) stroke {
 	if len(v.series) > 1 {
-		return v.theme.probeStroke(i, r)
+		return v.theme.outcomeStroke(i, r)
 	}
 	return v.theme.roleStroke(r)
 }
@@ -488,7 +488,7 @@ func (w writer) leastHidden(a area, direction int) int {
 	return best
 }
 
-// numbers writes the numbers of probes onto their curves, each at a different height.
+// numbers writes the numbers of outcomes onto their curves, each at a different height.
 func (w writer) numbers(c chart) {
 	if len(w.series) < 2 || !w.visible(plot.Observed) {
 		return
@@ -502,7 +502,7 @@ func (w writer) numbers(c chart) {
 		q, ok := curve.Quantile(p)
 		x, y := int(c.x.dot(q.Hi)/braille.CellWidth), int(c.y.dot(p)/braille.CellHeight)
 		if ok && x >= 0 && x < w.layout.width && y >= 0 && y < w.layout.height {
-			w.write(x, y, w.plotView.legend[i].mark, w.theme.probeStroke(i, plot.Observed).style.Bold(true))
+			w.write(x, y, w.plotView.legend[i].mark, w.theme.outcomeStroke(i, plot.Observed).style.Bold(true))
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 const ms = time.Millisecond
 
-// simple returns a probe of 10 instances in bins of 10 ms: 2, 4, 0 and 3 instances, and one
+// simple returns an outcome of 10 instances in bins of 10 ms: 2, 4, 0 and 3 instances, and one
 // timeout.
 func simple(t testing.TB, q *dq.QTA) plot.Series {
 	t.Helper()
@@ -37,7 +37,7 @@ func made(t testing.TB, q *dq.QTA, width time.Duration, timeouts uint64, counts 
 	return plot.Of(p, q, nil, "")
 }
 
-func observedAs(width time.Duration, timeouts uint64, counts []uint64) (*scope.Probe, error) {
+func observedAs(width time.Duration, timeouts uint64, counts []uint64) (*scope.Outcome, error) {
 	g, err := dq.NewGrid(width, len(counts))
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func observedAs(width time.Duration, timeouts uint64, counts []uint64) (*scope.P
 	if err != nil {
 		return nil, err
 	}
-	p := &scope.Probe{Name: "p", Spec: outcome.Spec{BinWidth: width, Bins: len(counts)}, Observed: o}
+	p := &scope.Outcome{Name: "p", Spec: outcome.Spec{BinWidth: width, Bins: len(counts)}, Observed: o}
 	p.Counts = outcome.Counts{Successes: o.Successes(), Timeouts: timeouts}
 	if o.Empty() {
 		return p, nil
@@ -295,7 +295,7 @@ func TestCursorSnaps(t *testing.T) {
 func TestReadoutOfMean(t *testing.T) {
 	band := dq.Band{
 		Mean: []float64{0, 0.3, 0.5, 0.6, 0.8}, Lo: []float64{0, 0.2, 0.4, 0.5, 0.7}, Hi: []float64{0, 0.4, 0.6, 0.7, 0.9}}
-	p := &scope.Probe{Name: "p", Mean: scope.Mean{Width: 10 * ms, Windows: 9, Band: band}}
+	p := &scope.Outcome{Name: "p", Mean: scope.Mean{Width: 10 * ms, Windows: 9, Band: band}}
 	v := view(plot.Of(p, nil, nil, ""))
 	for _, tt := range []struct {
 		windows int
@@ -527,7 +527,7 @@ func TestPut(t *testing.T) {
 	}
 }
 
-// draws returns a random view of random probes after random actions.
+// draws returns a random view of random outcomes after random actions.
 func draws(t *rapid.T) *plotView {
 	v := newPlotView(&theme{tui.NewTheme(rapid.SampledFrom([]int{0, 8, 16, 256}).Draw(t, "colours"))})
 	for range rapid.IntRange(0, 4).Draw(t, "steps") {

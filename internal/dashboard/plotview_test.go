@@ -64,20 +64,20 @@ func replay(t testing.TB, name string) *replayed {
 	return r
 }
 
-// series returns the series of a probe in a frame, together with that of an earlier frame unless
+// series returns the series of an outcome in a frame, together with that of an earlier frame unless
 // earlier is negative.
 func (r *replayed) series(t testing.TB, frame, earlier int, name string) plot.Series {
 	t.Helper()
-	find := func(n int) *scope.Probe {
-		for i := range r.frames[n].Probes {
-			if p := &r.frames[n].Probes[i]; p.Name == name {
+	find := func(n int) *scope.Outcome {
+		for i := range r.frames[n].Outcomes {
+			if p := &r.frames[n].Outcomes[i]; p.Name == name {
 				return p
 			}
 		}
 		t.Fatalf("no probe %s in frame %d", name, n)
 		return nil
 	}
-	var before *scope.Probe
+	var before *scope.Outcome
 	if earlier >= 0 {
 		before = find(earlier)
 	}
@@ -89,7 +89,7 @@ func (r *replayed) series(t testing.TB, frame, earlier int, name string) plot.Se
 }
 
 func (r *replayed) qta(name string) *dq.QTA {
-	for _, p := range r.system.Probes {
+	for _, p := range r.system.Outcomes {
 		if p.Spec.Name == name {
 			return p.QTA
 		}

@@ -119,7 +119,7 @@ func (v *plotView) silent() time.Duration {
 
 // An entry of the legend explains a line.
 type entry struct {
-	mark string // the number of the probe, if there are several
+	mark string // the number of the outcome, if there are several
 	line words  // a sample of the line
 	name string
 }
@@ -136,7 +136,7 @@ func (v *plotView) entries(to []entry) []entry {
 	}
 	for i := range v.series {
 		if several {
-			to = append(to, v.probeEntry(i))
+			to = append(to, v.outcomeEntry(i))
 		}
 	}
 	judged := false
@@ -181,9 +181,9 @@ func (v *plotView) drawn(r plot.Role) bool {
 	return false
 }
 
-func (v *plotView) probeEntry(i int) entry {
+func (v *plotView) outcomeEntry(i int) entry {
 	s := &v.series[i]
-	e := entry{mark: strconv.Itoa(i + 1), line: v.theme.probeStroke(i, plot.Observed).sample(), name: plot.NameAmong(v.series, i)}
+	e := entry{mark: strconv.Itoa(i + 1), line: v.theme.outcomeStroke(i, plot.Observed).sample(), name: plot.NameAmong(v.series, i)}
 	switch {
 	case s.Instances == 0:
 		e.name += ", no instances"
@@ -209,9 +209,9 @@ func (s stroke) sample() words {
 	return words{b.String(), s.style}
 }
 
-// readout returns the values of the curves at the cursor as text. For one probe it has two lines:
+// readout returns the values of the curves at the cursor as text. For one outcome it has two lines:
 // the share that succeeds within the delay, and the delay within which a round share succeeds.
-// For several probes it has one line each. Without a cursor it returns nil.
+// For several outcomes it has one line each. Without a cursor it returns nil.
 func (v *plotView) readout() []string {
 	var lines []string
 	for _, items := range v.items() {

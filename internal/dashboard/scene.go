@@ -19,11 +19,11 @@ type scene struct {
 	overlay    uint64 // number of the frame drawn below the shown one
 	hasOverlay bool
 
-	happened map[probeKey]bool // probes that had anything happen in the frames up to
-	read     uint64            // this number
+	happened map[outcomeKey]bool // outcomes that had anything happen in the frames up to
+	read     uint64              // this number
 }
 
-// readOn records the probes that had anything happen in frames that were not read yet. The record
+// readOn records the outcomes that had anything happen in frames that were not read yet. The record
 // stays when the store forgets frames.
 func (s *scene) readOn() {
 	first, last, ok := s.Range()
@@ -31,7 +31,7 @@ func (s *scene) readOn() {
 	case !ok:
 		return
 	case s.happened == nil || last < s.read: // the recording is played again
-		s.happened = make(map[probeKey]bool)
+		s.happened = make(map[outcomeKey]bool)
 	default:
 		first = max(first, s.read+1)
 	}
@@ -40,8 +40,8 @@ func (s *scene) readOn() {
 		if f == nil || f.Number != n {
 			continue
 		}
-		for i := range f.Probes {
-			p := &f.Probes[i]
+		for i := range f.Outcomes {
+			p := &f.Outcomes[i]
 			if p.Counts.Instances() > 0 || p.Counts.Loss.Total() > 0 || !p.Observed.Empty() || !p.Calculated.Empty() {
 				s.happened[keyOf(p)] = true
 			}
@@ -50,19 +50,19 @@ func (s *scene) readOn() {
 	s.read = last
 }
 
-// probes returns the probes of a frame, except those of VMs in which nothing of that name has
+// outcomes returns the outcomes of a frame, except those of VMs in which nothing of that name has
 // ever happened. If nothing has happened in any VM, it keeps the first one.
-func (s *scene) probes(f *scope.Frame) []*scope.Probe {
+func (s *scene) outcomes(f *scope.Frame) []*scope.Outcome {
 	s.readOn()
 	somewhere := make(map[string]bool)
-	for i := range f.Probes {
-		if p := &f.Probes[i]; s.happened[keyOf(p)] {
+	for i := range f.Outcomes {
+		if p := &f.Outcomes[i]; s.happened[keyOf(p)] {
 			somewhere[p.Name] = true
 		}
 	}
-	var left []*scope.Probe
-	for i := range f.Probes {
-		p := &f.Probes[i]
+	var left []*scope.Outcome
+	for i := range f.Outcomes {
+		p := &f.Outcomes[i]
 		if !s.happened[keyOf(p)] {
 			if somewhere[p.Name] {
 				continue
@@ -74,10 +74,10 @@ func (s *scene) probes(f *scope.Frame) []*scope.Probe {
 	return left
 }
 
-// vmsOf returns the VMs of probes.
-func vmsOf(probes []*scope.Probe) []outcome.VM {
+// vmsOf returns the VMs of outcomes.
+func vmsOf(outcomes []*scope.Outcome) []outcome.VM {
 	var all []outcome.VM
-	for _, p := range probes {
+	for _, p := range outcomes {
 		if !slices.Contains(all, p.VM) {
 			all = append(all, p.VM)
 		}

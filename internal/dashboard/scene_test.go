@@ -51,13 +51,13 @@ func TestHiddenPagesAreNotUpdated(t *testing.T) {
 	})
 	h.keys("o,,,")
 	h.do(func() {
-		if of := h.d.grid.panels[0].view.series[0].Instances; of != h.d.live.Frame(20).Probes[2].Counts.Instances() {
+		if of := h.d.grid.panels[0].view.series[0].Instances; of != h.d.live.Frame(20).Outcomes[2].Counts.Instances() {
 			t.Errorf("the hidden first plot has %d instances", of)
 		}
 	})
 	h.keys("o")
 	h.do(func() {
-		if of := h.d.grid.panels[0].view.series[0].Instances; of != h.d.live.Frame(17).Probes[2].Counts.Instances() {
+		if of := h.d.grid.panels[0].view.series[0].Instances; of != h.d.live.Frame(17).Outcomes[2].Counts.Instances() {
 			t.Errorf("the first plot has %d instances", of)
 		}
 	})

@@ -131,7 +131,7 @@ func nothing(*testing.T, *harness) {}
 func noSpans(t *testing.T, h *harness) {
 	r := replay(t, "mm1k")
 	f := r.frames[0].Clone()
-	f.Probes, f.Fired = nil, nil
+	f.Outcomes, f.Fired = nil, nil
 	if err := h.d.Framed(nil, f); err != nil {
 		t.Fatal(err)
 	}
@@ -152,26 +152,26 @@ func edited(t *testing.T, h *harness, edit func(*scope.Frame)) {
 // severalVMs feeds the same data from three VMs, one of which has a long name.
 func severalVMs(t *testing.T, h *harness) {
 	edited(t, h, func(f *scope.Frame) {
-		probes := f.Probes
-		f.Probes = nil
+		probes := f.Outcomes
+		f.Outcomes = nil
 		for _, vm := range []outcome.VM{{PID: 1801, Node: "shop@host"}, {PID: 1802}, {PID: 1803, Node: "warehouse@a-host-of-a-long-name"}} {
 			for _, p := range probes {
 				p.VM, p.Counts.VM = vm, vm
-				f.Probes = append(f.Probes, p)
+				f.Outcomes = append(f.Outcomes, p)
 			}
 		}
 		f.Fired = nil
 	})
 }
 
-// withLoss feeds frames with losses of the first probe, too few instances of the second, and no
+// withLoss feeds frames with losses of the first outcome, too few instances of the second, and no
 // observation of the last.
 func withLoss(t *testing.T, h *harness) {
 	edited(t, h, func(f *scope.Frame) {
-		f.Probes[0].Counts.Loss = outcome.Loss{NoRoom: 1234567, Cut: 2}
-		f.Probes[0].Insufficient = "loss"
-		f.Probes[1].Insufficient = "few instances"
-		f.Probes[2].Counts.Unobserved, f.Probes[2].Insufficient = true, "not observed"
+		f.Outcomes[0].Counts.Loss = outcome.Loss{NoRoom: 1234567, Cut: 2}
+		f.Outcomes[0].Insufficient = "loss"
+		f.Outcomes[1].Insufficient = "few instances"
+		f.Outcomes[2].Counts.Unobserved, f.Outcomes[2].Insufficient = true, "not observed"
 	})
 }
 

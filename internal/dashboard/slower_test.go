@@ -24,12 +24,12 @@ func TestSlowerThanFitted(t *testing.T) {
 	if err := observed.Set([]uint64{7, 0}, 0, 48); err != nil {
 		t.Fatal(err)
 	}
-	p := scope.Probe{
+	p := scope.Outcome{
 		Name: "buy", Fitted: true, VM: outcome.VM{PID: 3}, Window: outcome.Window{To: 2e9}, Observed: observed, Seen: true,
 		Spec:   outcome.Spec{Name: "buy", Span: "buy", BinWidth: grid.Width(), Bins: grid.Bins()},
 		Counts: outcome.Counts{Outcome: "buy", VM: outcome.VM{PID: 3}, Successes: 7, Timeouts: 48},
 	}
-	h := live(t, session.Status{}, 120, 40, scope.Frame{Probes: []scope.Probe{p}})
+	h := live(t, session.Status{}, 120, 40, scope.Frame{Outcomes: []scope.Outcome{p}})
 	h.do(func() { h.d.show("overview") })
 	h.shows("≥12.72%")
 	h.shows(">92ms")

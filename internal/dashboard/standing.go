@@ -6,7 +6,7 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// A standing describes whether a probe meets its QTA.
+// A standing describes whether an outcome meets its QTA.
 type standing struct {
 	tone tone   // good, bad or doubtful; plain if unknown
 	text string // slack or hazard
@@ -16,25 +16,25 @@ type standing struct {
 // judgementOf returns the judgement of a probe: the one of its observed ΔQ or, if there is none,
 // that of the calculated ΔQ. It also returns why the data is insufficient for a judgement. j is
 // nil if nothing is judged.
-func judgementOf(p *scope.Probe) (j *dq.Judgement, insufficient string, calculated bool) {
+func judgementOf(p *scope.Outcome) (j *dq.Judgement, insufficient string, calculated bool) {
 	if p.Judgement != nil {
 		return p.Judgement, p.Insufficient, false
 	}
 	return p.CalculatedJudgement, p.CalculatedInsufficient, true
 }
 
-// silence returns for how long no instance of a probe has ended, such as "silent 17s". It returns
-// "" for probes that never had an instance, and in the first window without one.
-func silence(p *scope.Probe) string {
+// silence returns for how long no instance of an outcome has ended, such as "silent 17s". It returns
+// "" for outcomes that never had an instance, and in the first window without one.
+func silence(p *scope.Outcome) string {
 	if !p.Seen || p.Silent <= p.Window.Duration() {
 		return ""
 	}
 	return "silent " + p.Silent.String()
 }
 
-// standingOf returns the standing of a probe. It returns false if nothing is judged. A calculated
-// ΔQ never makes a silent probe look healthy.
-func standingOf(p *scope.Probe) (standing, bool) {
+// standingOf returns the standing of an outcome. It returns false if nothing is judged. A calculated
+// ΔQ never makes a silent outcome look healthy.
+func standingOf(p *scope.Outcome) (standing, bool) {
 	j, insufficient, calculated := judgementOf(p)
 	if text := silence(p); text != "" && p.Judgement == nil {
 		s := standing{tone: doubtful, text: text}
@@ -83,24 +83,24 @@ func marginOf(j *dq.Judgement) string {
 	return name + " " + percent(m.Probability)
 }
 
-// worst returns the standing of a probe in the VM where it is worst.
+// worst returns the standing of an outcome in the VM where it is worst.
 func worst(f *scope.Frame, name string) (standing, bool) { return worstBy(f, name, standingOf) }
 
-// worstBy is worst with a different function for the standing of a probe in a VM.
-func worstBy(f *scope.Frame, name string, of func(*scope.Probe) (standing, bool)) (found standing, any bool) {
-	for i := range f.Probes {
-		if f.Probes[i].Name != name {
+// worstBy is worst with a different function for the standing of an outcome in a VM.
+func worstBy(f *scope.Frame, name string, of func(*scope.Outcome) (standing, bool)) (found standing, any bool) {
+	for i := range f.Outcomes {
+		if f.Outcomes[i].Name != name {
 			continue
 		}
-		if s, ok := of(&f.Probes[i]); ok && (!any || severity(s.tone) > severity(found.tone)) {
+		if s, ok := of(&f.Outcomes[i]); ok && (!any || severity(s.tone) > severity(found.tone)) {
 			found, any = s, true
 		}
 	}
 	return found, any
 }
 
-// standingBefore returns the standing that a probe would have with a QTA that is not in force.
-func standingBefore(p *scope.Probe, q dq.QTA) (standing, bool) {
+// standingBefore returns the standing that an outcome would have with a QTA that is not in force.
+func standingBefore(p *scope.Outcome, q dq.QTA) (standing, bool) {
 	if d, err := p.Observed.DeltaQ(); err == nil {
 		if j, err := q.Judge(d); err == nil {
 			return standingBy(&j, p.Insufficient), true

@@ -18,15 +18,15 @@ const (
 	maxTrail  = 240 // windows
 )
 
-// A probeKey identifies a probe of a VM.
-type probeKey struct {
+// A outcomeKey identifies an outcome of a VM.
+type outcomeKey struct {
 	name string
 	vm   outcome.VM
 }
 
-func keyOf(p *scope.Probe) probeKey { return probeKey{p.Name, p.VM} }
+func keyOf(p *scope.Outcome) outcomeKey { return outcomeKey{p.Name, p.VM} }
 
-// A point is the entry of a window in the trail of a probe. Unknown values are NaN. A quantile in
+// A point is the entry of a window in the trail of an outcome. Unknown values are NaN. A quantile in
 // the intangible mass is infinite.
 type point struct {
 	number         uint64
@@ -53,7 +53,7 @@ type store struct {
 	explains bool         // this plan or an earlier one explains instances
 	kept     []kept       // the oldest first
 	total    int          // bytes of all frames
-	trails   map[probeKey][]point
+	trails   map[outcomeKey][]point
 	events   []event
 	added    uint64 // number of events ever added
 	sum      tally  // over all windows
@@ -67,7 +67,7 @@ type kept struct {
 }
 
 func newStore() *store {
-	return &store{changed: make(chan struct{}, 1), most: maxFrames, trails: make(map[probeKey][]point)}
+	return &store{changed: make(chan struct{}, 1), most: maxFrames, trails: make(map[outcomeKey][]point)}
 }
 
 // Configured implements [scope.Observer].
@@ -131,11 +131,11 @@ func (s *store) add(e event) {
 	}
 }
 
-// follow adds a frame to the trails of its probes, and drops trails that have had no frame for
+// follow adds a frame to the trails of its outcomes, and drops trails that have had no frame for
 // long.
 func (s *store) follow(f *scope.Frame) {
-	for i := range f.Probes {
-		p := &f.Probes[i]
+	for i := range f.Outcomes {
+		p := &f.Outcomes[i]
 		t := append(s.trails[keyOf(p)], pointOf(p, f.Number))
 		if n := len(t) - maxTrail; n > 0 {
 			t = slices.Delete(t, 0, n)
@@ -149,7 +149,7 @@ func (s *store) follow(f *scope.Frame) {
 	}
 }
 
-func pointOf(p *scope.Probe, number uint64) point {
+func pointOf(p *scope.Outcome, number uint64) point {
 	x := point{number: number, rate: math.NaN(), p50: math.NaN(), p99: math.NaN()}
 	if p.Counts.Unobserved {
 		return x
@@ -159,7 +159,7 @@ func pointOf(p *scope.Probe, number uint64) point {
 	return x
 }
 
-func seconds(p *scope.Probe, quantile float64) float64 {
+func seconds(p *scope.Outcome, quantile float64) float64 {
 	d, ok := p.Observed.QuantileFigure(quantile)
 	switch {
 	case p.Observed.Empty():
@@ -173,8 +173,8 @@ func seconds(p *scope.Probe, quantile float64) float64 {
 // sizeOf estimates the bytes that a copy of a frame takes.
 func sizeOf(f *scope.Frame) int {
 	n := 1024
-	for i := range f.Probes {
-		p := &f.Probes[i]
+	for i := range f.Outcomes {
+		p := &f.Outcomes[i]
 		curves := len(p.Mean.Band.Mean) + len(p.CalculatedMean.Band.Mean)
 		n += 1024 + 8*(2*p.Spec.Bins+3*curves) + 128*len(p.Instances)
 		for j := range p.Instances {
@@ -256,8 +256,8 @@ func (s *store) Range() (first, last uint64, ok bool) {
 	return s.kept[0].frame.Number, s.kept[len(s.kept)-1].frame.Number, true
 }
 
-// Trail returns the kept values of a probe up to a window, the oldest first.
-func (s *store) Trail(key probeKey, to uint64) []point {
+// Trail returns the kept values of an outcome up to a window, the oldest first.
+func (s *store) Trail(key outcomeKey, to uint64) []point {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.trails[key]
@@ -290,14 +290,14 @@ func (s *store) Sum() tally {
 	return s.sum
 }
 
-// probeOf returns a probe of a frame, or nil.
-func probeOf(f *scope.Frame, key probeKey) *scope.Probe {
+// outcomeOf returns an outcome of a frame, or nil.
+func outcomeOf(f *scope.Frame, key outcomeKey) *scope.Outcome {
 	if f == nil {
 		return nil
 	}
-	for i := range f.Probes {
-		if keyOf(&f.Probes[i]) == key {
-			return &f.Probes[i]
+	for i := range f.Outcomes {
+		if keyOf(&f.Outcomes[i]) == key {
+			return &f.Outcomes[i]
 		}
 	}
 	return nil

@@ -60,8 +60,8 @@ func live(t *testing.T, status session.Status, width, height int, frames ...scop
 	return h
 }
 
-// counted returns a probe that has counts and nothing else.
-func counted(t *testing.T, c outcome.Counts) scope.Probe {
+// counted returns an outcome that has counts and nothing else.
+func counted(t *testing.T, c outcome.Counts) scope.Outcome {
 	t.Helper()
 	grid, err := dq.NewGrid(time.Millisecond, 10)
 	if err != nil {
@@ -71,7 +71,7 @@ func counted(t *testing.T, c outcome.Counts) scope.Probe {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return scope.Probe{Name: c.Outcome, Counts: c, Window: outcome.Window{To: 2e9}, Observed: observed}
+	return scope.Outcome{Name: c.Outcome, Counts: c, Window: outcome.Window{To: 2e9}, Observed: observed}
 }
 
 func TestConnection(t *testing.T) {
@@ -129,15 +129,15 @@ func TestFigures(t *testing.T) {
 		scope.Frame{
 			// 1000 events × 2 µs = 2 ms of 2 s, which is 0.1 %; 20 ms of ours are 1 %.
 			Cost:     outcome.Cost{Events: 1000, PerEvent: 2 * time.Microsecond, Collector: 20 * time.Millisecond},
-			Probes:   []scope.Probe{counted(t, outcome.Counts{Outcome: "a", Successes: 7, Failures: 2, Timeouts: 1, Orphans: 3, Lates: 4, Unobserved: true, Loss: outcome.Loss{NoRoom: 5, Cut: 1}})},
+			Outcomes: []scope.Outcome{counted(t, outcome.Counts{Outcome: "a", Successes: 7, Failures: 2, Timeouts: 1, Orphans: 3, Lates: 4, Unobserved: true, Loss: outcome.Loss{NoRoom: 5, Cut: 1}})},
 			Rejected: outcome.Rejected{Count: 6, Last: `"x": no name`},
 			Notices:  []string{"a new history begins"},
 		},
 		scope.Frame{
 			// 3000 × 4 µs = 12 ms of 2 s, 0.6 %. Of both: 14 ms of 4 s, 0.35 %, and 14 ms of
 			// 4000 events, 3.5 µs. Ours: 80 ms of 4 s, 2 %.
-			Cost:   outcome.Cost{Events: 3000, PerEvent: 4 * time.Microsecond, Collector: 60 * time.Millisecond},
-			Probes: []scope.Probe{counted(t, outcome.Counts{Outcome: "a", Successes: 20, Loss: outcome.Loss{NoRoom: 2}})},
+			Cost:     outcome.Cost{Events: 3000, PerEvent: 4 * time.Microsecond, Collector: 60 * time.Millisecond},
+			Outcomes: []scope.Outcome{counted(t, outcome.Counts{Outcome: "a", Successes: 20, Loss: outcome.Loss{NoRoom: 2}})},
 		})
 	h.keys("c")
 	for name, want := range map[string][2]string{

@@ -17,19 +17,19 @@ import (
 	"github.com/beamscope/beamscope/internal/tui"
 )
 
-// A parametersTab changes how probes are observed, what is required of them, and the settings of
-// the whole system. It keeps the edits of every probe until they are applied or undone.
+// A parametersTab changes how outcomes are observed, what is required of them, and the settings of
+// the whole system. It keeps the edits of every outcome until they are applied or undone.
 type parametersTab struct {
 	*tview.Box
 	d      *Dashboard
 	config config.Config // the configuration in force when the forms were loaded
-	names  []string      // names of the probes
+	names  []string      // names of the outcomes
 	forms  map[string]*paramForm
 	system *paramForm
 
-	probe    string     // the shown probe
-	followed string     // the probe last selected elsewhere
-	selected *parameter // nil for the choice of the probe
+	outcome  string     // the shown outcome
+	followed string     // the outcome last selected elsewhere
+	selected *parameter // nil for the choice of the outcome
 	top      int        // first line shown
 	rows     []paramRow // rows as last drawn
 
@@ -71,14 +71,14 @@ func (t *parametersTab) bindings() []binding {
 	}
 }
 
-// refresh takes over the configuration in force. It then shows the probe that was selected
+// refresh takes over the configuration in force. It then shows the outcome that was selected
 // elsewhere, unless the user is editing something.
 func (t *parametersTab) refresh() {
 	if !reflect.DeepEqual(t.d.control.Config(), t.config) {
 		t.load()
 	}
 	if name := t.d.chosen(); name != t.followed && !t.editing && slices.Contains(t.names, name) {
-		t.followed, t.probe = name, name
+		t.followed, t.outcome = name, name
 		t.selectIn(t.form())
 	}
 }
@@ -86,11 +86,11 @@ func (t *parametersTab) refresh() {
 // load takes over the configuration in force.
 func (t *parametersTab) load() {
 	t.config = t.d.control.Config()
-	t.names = probesOf(t.config)
-	if !slices.Contains(t.names, t.probe) {
-		t.probe = ""
+	t.names = outcomesOf(t.config)
+	if !slices.Contains(t.names, t.outcome) {
+		t.outcome = ""
 		if len(t.names) > 0 {
-			t.probe = t.names[0]
+			t.outcome = t.names[0]
 		}
 	}
 	for _, f := range t.all() {
@@ -102,22 +102,22 @@ func (t *parametersTab) load() {
 	}
 }
 
-// form returns the form of the shown probe, or nil.
+// form returns the form of the shown outcome, or nil.
 func (t *parametersTab) form() *paramForm {
-	if t.probe == "" {
+	if t.outcome == "" {
 		return nil
 	}
-	f, ok := t.forms[t.probe]
+	f, ok := t.forms[t.outcome]
 	if !ok {
-		f = newProbeForm(t.probe)
+		f = newOutcomeForm(t.outcome)
 		f.load(t.config)
 		f.check(t.config)
-		t.forms[t.probe] = f
+		t.forms[t.outcome] = f
 	}
 	return f
 }
 
-// all returns all forms: those of the probes in order, and that of the system.
+// all returns all forms: those of the outcomes in order, and that of the system.
 func (t *parametersTab) all() []*paramForm {
 	var forms []*paramForm
 	for _, name := range t.names {
@@ -135,7 +135,7 @@ func (t *parametersTab) edited() []*paramForm {
 // unapplied reports whether there are edits that would be lost.
 func (t *parametersTab) unapplied() bool { return len(t.edited()) > 0 }
 
-// selectIn keeps the same parameter selected when another probe is shown.
+// selectIn keeps the same parameter selected when another outcome is shown.
 func (t *parametersTab) selectIn(f *paramForm) {
 	if t.selected == nil || slices.Contains(t.system.params, t.selected) {
 		return
@@ -148,7 +148,7 @@ func (t *parametersTab) selectIn(f *paramForm) {
 }
 
 // choices returns the parameters that can be selected, in the order shown. The first one is nil
-// and stands for the choice of the probe.
+// and stands for the choice of the outcome.
 func (t *parametersTab) choices() []*parameter {
 	all := []*parameter{nil}
 	for _, f := range []*paramForm{t.form(), t.system} {
@@ -183,8 +183,8 @@ func (t *parametersTab) of() *paramForm {
 // move changes the selected value to the left or right.
 func (t *parametersTab) move(by int) {
 	if t.selected == nil {
-		if at := slices.Index(t.names, t.probe); at >= 0 {
-			t.probe = t.names[(at+by+len(t.names))%len(t.names)]
+		if at := slices.Index(t.names, t.outcome); at >= 0 {
+			t.outcome = t.names[(at+by+len(t.names))%len(t.names)]
 		}
 		return
 	}
@@ -300,11 +300,11 @@ func applying(c config.Config, edited []*paramForm) string {
 
 // anew reports whether applying the form starts a new history.
 func (f *paramForm) anew(c config.Config) bool {
-	if f.probe == "" {
+	if f.outcome == "" {
 		return f.param("window").edited() || f.param("history").edited()
 	}
-	g, ok := gridOf(f.system, f.probe)
-	before, err := c.Outcome(f.probe).Scale.Grid(c.Base)
+	g, ok := gridOf(f.system, f.outcome)
+	before, err := c.Outcome(f.outcome).Scale.Grid(c.Base)
 	return ok && err == nil && g != before
 }
 
@@ -315,10 +315,10 @@ func (f *paramForm) shows(p *parameter) bool {
 
 // open estimates an upper limit on the number of instances that are open at a time. It derives it
 // from the observed delays.
-func open(f *scope.Frame, of func(*scope.Probe) bool) uint64 {
+func open(f *scope.Frame, of func(*scope.Outcome) bool) uint64 {
 	var total float64
-	for i := range f.Probes {
-		p := &f.Probes[i]
+	for i := range f.Outcomes {
+		p := &f.Outcomes[i]
 		if !of(p) || p.Observed.Empty() {
 			continue
 		}
@@ -338,12 +338,12 @@ func (t *parametersTab) preview(f *paramForm) (string, tone) {
 	frame := t.d.frame()
 	q := (*dq.QTA)(nil)
 	if f.system != nil {
-		q = requirement(f.system, f.probe)
+		q = requirement(f.system, f.outcome)
 	}
 	if frame == nil || q == nil {
 		return "", plain
 	}
-	s, ok := worstBy(frame, f.probe, func(p *scope.Probe) (standing, bool) { return standingBefore(p, *q) })
+	s, ok := worstBy(frame, f.outcome, func(p *scope.Outcome) (standing, bool) { return standingBefore(p, *q) })
 	if !ok {
 		return fmt.Sprintf("window %d: nothing to judge", frame.Number), doubtful
 	}
@@ -367,7 +367,7 @@ func (f *paramForm) requiresOther() bool {
 
 // result describes the resulting scale of a form.
 func result(f *paramForm, base time.Duration) string {
-	g, ok := gridOf(f.system, f.probe)
+	g, ok := gridOf(f.system, f.outcome)
 	if !ok {
 		return ""
 	}

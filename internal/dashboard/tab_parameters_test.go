@@ -17,7 +17,7 @@ import (
 
 func (h *harness) parameters() *parametersTab { return h.d.tabs[2].(*parametersTab) }
 
-// choose selects a parameter of the shown probe or, if that has none with this key, of the
+// choose selects a parameter of the shown outcome or, if that has none with this key, of the
 // system.
 func (h *harness) choose(key string) {
 	h.t.Helper()
@@ -196,7 +196,7 @@ func TestParametersSystem(t *testing.T) {
 	}
 }
 
-// All edits are applied together, whatever probe they belong to. A refusal stays visible, and no
+// All edits are applied together, whatever outcome they belong to. A refusal stays visible, and no
 // input is lost.
 func TestParametersTogether(t *testing.T) {
 	h := start(t, "mm1k", 20, 80, 24, 256)
@@ -207,7 +207,7 @@ func TestParametersTogether(t *testing.T) {
 	h.see("undone")
 	h.enter("dmax", "50ms")
 	h.choose(keyScale)
-	h.key(tcell.KeyUp, tcell.KeyRight, tcell.KeyRight) // the probe
+	h.key(tcell.KeyUp, tcell.KeyRight, tcell.KeyRight) // the outcome
 	h.see("◂ probe ▸")
 	h.enter("dmax", "100ms")
 	h.enter("history", "40")

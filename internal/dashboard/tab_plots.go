@@ -14,7 +14,7 @@ import (
 	"github.com/beamscope/beamscope/internal/plot"
 )
 
-// A plotsTab shows which plots there are, their probes and visible curves, and the polling
+// A plotsTab shows which plots there are, their outcomes and visible curves, and the polling
 // window.
 type plotsTab struct {
 	*listing
@@ -56,7 +56,7 @@ func (t *plotsTab) refresh() {
 		rows = append(rows, blank(), heading("in no plot"))
 		for _, name := range rest {
 			rows = append(rows, row{
-				key:    "probe " + name,
+				key:    "outcome " + name,
 				cells:  []cell{{width: 1}, {text: t.d.called(name)}},
 				detail: tview.Escape(name) + " is in no plot. Enter makes one of it.",
 				open:   func() { t.insert(name) },
@@ -82,7 +82,7 @@ func (t *plotsTab) plot(i int, p *panel) row {
 	r := row{
 		key:    plotKey(p),
 		cells:  []cell{{text: fmt.Sprint(i + 1), width: 1, tone: dim}, {text: t.d.title(p)}},
-		detail: fmt.Sprintf("Plot %d shows %s. Enter chooses its outcomes, v its curves.", i+1, tview.Escape(strings.Join(p.probes, ", "))),
+		detail: fmt.Sprintf("Plot %d shows %s. Enter chooses its outcomes, v its curves.", i+1, tview.Escape(strings.Join(p.outcomes, ", "))),
 		open:   func() { t.edit(p) },
 	}
 	if hidden := hidden(p); len(hidden) > 0 {
@@ -96,7 +96,7 @@ func (t *plotsTab) plot(i int, p *panel) row {
 
 func plotKey(p *panel) string { return fmt.Sprintf("plot %p", p) }
 
-// names returns the names of the probes that can be plotted.
+// names returns the names of the outcomes that can be plotted.
 func (t *plotsTab) names() []string {
 	if s := t.d.scene.System(); s != nil {
 		return interesting(s)
@@ -104,17 +104,17 @@ func (t *plotsTab) names() []string {
 	return nil
 }
 
-// rest returns the names of the probes that no plot shows.
+// rest returns the names of the outcomes that no plot shows.
 func (t *plotsTab) rest() []string {
 	return slices.DeleteFunc(t.names(), func(name string) bool {
-		return slices.ContainsFunc(t.d.grid.panels, func(p *panel) bool { return slices.Contains(p.probes, name) })
+		return slices.ContainsFunc(t.d.grid.panels, func(p *panel) bool { return slices.Contains(p.outcomes, name) })
 	})
 }
 
-// missing returns the names of the probes of a plot that do not exist.
+// missing returns the names of the outcomes of a plot that do not exist.
 func (t *plotsTab) missing(p *panel) []string {
 	names := t.names()
-	return slices.DeleteFunc(slices.Clone(p.probes), func(name string) bool { return slices.Contains(names, name) })
+	return slices.DeleteFunc(slices.Clone(p.outcomes), func(name string) bool { return slices.Contains(names, name) })
 }
 
 // selection returns the selected plot, or nil.
@@ -161,10 +161,10 @@ func (t *plotsTab) insert(names ...string) error {
 	return nil
 }
 
-// errTick means that a plot needs at least one probe.
+// errTick means that a plot needs at least one outcome.
 var errTick = errors.New("tick one at least: Space does so")
 
-// add asks for the probes of a new plot.
+// add asks for the outcomes of a new plot.
 func (t *plotsTab) add() {
 	names := t.names()
 	switch {
@@ -187,16 +187,16 @@ func (t *plotsTab) add() {
 	})
 }
 
-// edit asks for the probes of a plot.
+// edit asks for the outcomes of a plot.
 func (t *plotsTab) edit(p *panel) {
 	all := t.names()
 	all = append(all, t.missing(p)...)
-	t.d.pick(fmt.Sprintf("plot %d shows", slices.Index(t.d.grid.panels, p)+1), all, p.probes, func(chosen []string) error {
+	t.d.pick(fmt.Sprintf("plot %d shows", slices.Index(t.d.grid.panels, p)+1), all, p.outcomes, func(chosen []string) error {
 		if len(chosen) == 0 {
 			t.d.grid.close(p)
 			return nil
 		}
-		p.probes = inOrder(p.probes, chosen)
+		p.outcomes = inOrder(p.outcomes, chosen)
 		return nil
 	})
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/rivo/tview"
 )
 
-// plots returns the names of the probes of each plot.
+// plots returns the names of the outcomes of each plot.
 func (h *harness) plots() [][]string {
 	var all [][]string
 	h.do(func() {
 		for _, p := range h.d.grid.panels {
-			all = append(all, slices.Clone(p.probes))
+			all = append(all, slices.Clone(p.outcomes))
 		}
 	})
 	return all
@@ -47,7 +47,7 @@ func TestPlots(t *testing.T) {
 	h.shows("in no plot", "║  probe ")
 
 	h.key(tcell.KeyUp, tcell.KeyUp) // the first plot
-	h.selectRow("probe probe")
+	h.selectRow("outcome probe")
 	h.key(tcell.KeyEnter)
 	h.wantPlots([]string{"worker_1"}, []string{"worker_2"}, []string{"probe"})
 	h.hides("in no plot")
@@ -60,7 +60,7 @@ func TestPlots(t *testing.T) {
 	h.wantPlots([]string{"worker_1"}, []string{"worker_2"}, []string{"probe", "worker_2"})
 
 	h.key(tcell.KeyEnter)
-	h.keys(" ") // removes the probe
+	h.keys(" ") // removes the outcome
 	h.key(tcell.KeyEscape)
 	h.wantPlots([]string{"worker_1"}, []string{"worker_2"}, []string{"probe", "worker_2"})
 	h.key(tcell.KeyEnter)

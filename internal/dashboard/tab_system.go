@@ -129,14 +129,14 @@ func (t *systemTab) check() {
 	t.fresh, t.problem = byDefault(c)
 }
 
-// byDefault returns the probes of a configuration that have no entry.
+// byDefault returns the outcomes of a configuration that have no entry.
 func byDefault(c config.Config) ([]string, error) {
 	system, err := c.System()
 	if err != nil {
 		return nil, err
 	}
 	var names []string
-	for _, p := range system.Probes {
+	for _, p := range system.Outcomes {
 		if !slices.ContainsFunc(c.Outcomes, func(o config.Outcome) bool { return o.Name == p.Spec.Name }) {
 			names = append(names, p.Spec.Name)
 		}

@@ -15,17 +15,17 @@ import (
 	"github.com/beamscope/beamscope/internal/tui"
 )
 
-// A triggersTab sets the triggers of a probe, and lists what fired. While a snapshot is shown, it
+// A triggersTab sets the triggers of an outcome, and lists what fired. While a snapshot is shown, it
 // explains why that was made, and lists its worst instances.
 type triggersTab struct {
 	*listing
 	d        *Dashboard
 	shelf    *shelf
 	shown    *scene // the scene of the rows
-	probe    string // the probe whose triggers are shown
-	followed string // the probe that was last chosen elsewhere
+	outcome  string // the outcome whose triggers are shown
+	followed string // the outcome that was last chosen elsewhere
 
-	off map[string]string // settings of triggers that were turned off, by probe and kind
+	off map[string]string // settings of triggers that were turned off, by outcome and kind
 
 	system     *scope.System   // the system
 	calculated map[string]bool // whose calculated names these are
@@ -57,7 +57,7 @@ func (t *triggersTab) bindings() []binding {
 func (t *triggersTab) refresh() {
 	t.shelf.look()
 	if name := t.d.chosen(); name != t.followed && slices.Contains(t.names(), name) {
-		t.followed, t.probe = name, name
+		t.followed, t.outcome = name, name
 	}
 	if t.d.scene != t.d.live {
 		t.show(t.d.worstRows(t.d.room()), t.d.room())
@@ -71,48 +71,48 @@ func (t *triggersTab) refresh() {
 	}
 }
 
-// names returns the names of the probes.
+// names returns the names of the outcomes.
 func (t *triggersTab) names() []string { return namesOf(t.d.live.System()) }
 
-// step chooses a probe.
+// step chooses an outcome.
 func (t *triggersTab) step(n int) {
 	names := t.names()
-	if at := slices.Index(names, t.probe); at >= 0 && t.d.scene == t.d.live {
-		t.probe = names[(at+n+len(names))%len(names)]
+	if at := slices.Index(names, t.outcome); at >= 0 && t.d.scene == t.d.live {
+		t.outcome = names[(at+n+len(names))%len(names)]
 	}
 }
 
-// settings returns the rows of the triggers of the probe.
+// settings returns the rows of the triggers of the outcome.
 func (t *triggersTab) settings() []row {
 	names := t.names()
 	if len(names) == 0 {
 		return paragraph(dim, "No outcomes yet: triggers are set for one.", t.d.room())
 	}
-	if !slices.Contains(names, t.probe) {
-		t.probe = names[0]
+	if !slices.Contains(names, t.outcome) {
+		t.outcome = names[0]
 	}
-	rows := []row{t.probeRow(names)}
+	rows := []row{t.outcomeRow(names)}
 	c := t.d.control.Config()
 	for _, kind := range scope.TriggerKinds() {
-		rows = append(rows, t.trigger(c.Entry(t.probe), kind))
+		rows = append(rows, t.trigger(c.Entry(t.outcome), kind))
 	}
 	return rows
 }
 
-func (t *triggersTab) probeRow(names []string) row {
+func (t *triggersTab) outcomeRow(names []string) row {
 	return row{
-		key: "probe",
+		key: "outcome",
 		cells: []cell{
 			{text: "outcome", width: 7, tone: dim},
-			{text: t.d.called(t.probe), tone: strong},
-			{text: fmt.Sprintf("← %d of %d →", slices.Index(names, t.probe)+1, len(names)), width: 16, right: true, tone: dim},
+			{text: t.d.called(t.outcome), tone: strong},
+			{text: fmt.Sprintf("← %d of %d →", slices.Index(names, t.outcome)+1, len(names)), width: 16, right: true, tone: dim},
 		},
 		detail: "←→ choose the outcome for these triggers here. Enter finds one by its name.",
 		open:   t.find,
 	}
 }
 
-// find asks for a probe by its name.
+// find asks for an outcome by its name.
 func (t *triggersTab) find() {
 	t.d.enter("outcome", "its name, or a part of it", "", func(text string, settled func(error)) {
 		names := t.names()
@@ -124,7 +124,7 @@ func (t *triggersTab) find() {
 			settled(fmt.Errorf("no outcome has %q in its name", text))
 			return
 		}
-		t.probe = names[at]
+		t.outcome = names[at]
 		settled(nil)
 	})
 }
@@ -164,15 +164,15 @@ func (t *triggersTab) trigger(o *config.Outcome, kind scope.TriggerKind) row {
 	return r
 }
 
-// active reports whether an incident of the probe is in progress.
+// active reports whether an incident of the outcome is in progress.
 func (t *triggersTab) active(kind string) bool {
 	f := t.d.live.Last()
-	return f != nil && slices.ContainsFunc(f.Probes, func(p scope.Probe) bool {
-		return p.Name == t.probe && slices.Contains(p.Active, kind)
+	return f != nil && slices.ContainsFunc(f.Outcomes, func(p scope.Outcome) bool {
+		return p.Name == t.outcome && slices.Contains(p.Active, kind)
 	})
 }
 
-// impossible returns why a kind of triggers cannot be set for the probe, whatever its setting, or
+// impossible returns why a kind of triggers cannot be set for the outcome, whatever its setting, or
 // nil.
 func (t *triggersTab) impossible(kind scope.TriggerKind) error {
 	if kind.Default == "" {
@@ -185,17 +185,17 @@ func (t *triggersTab) impossible(kind scope.TriggerKind) error {
 	return t.possible(trigger)
 }
 
-// possible returns why a trigger makes no sense for the probe, or nil.
+// possible returns why a trigger makes no sense for the outcome, or nil.
 func (t *triggersTab) possible(trigger scope.Trigger) error {
 	s := t.d.live.System()
 	if s != t.system {
 		t.system, t.calculated = s, calculatedNames(s.Diagram)
 	}
-	at := slices.IndexFunc(s.Probes, func(p scope.ProbeSystem) bool { return p.Spec.Name == t.probe })
+	at := slices.IndexFunc(s.Outcomes, func(p scope.OutcomeSystem) bool { return p.Spec.Name == t.outcome })
 	if at < 0 {
 		return nil
 	}
-	return trigger.Possible(&s.Probes[at], t.calculated[t.probe])
+	return trigger.Possible(&s.Outcomes[at], t.calculated[t.outcome])
 }
 
 // calculatedNames returns the names that a diagram calculates.
@@ -231,13 +231,13 @@ func (t *triggersTab) turn() {
 		return
 	}
 	c := t.d.control.Config()
-	setting, on := c.Entry(t.probe).Trigger(kind.Name)
+	setting, on := c.Entry(t.outcome).Trigger(kind.Name)
 	if on {
-		t.off[t.probe+" "+kind.Name] = setting
+		t.off[t.outcome+" "+kind.Name] = setting
 		t.apply(kind, "false", t.d.fail)
 		return
 	}
-	setting = cmp.Or(t.off[t.probe+" "+kind.Name], kind.Default)
+	setting = cmp.Or(t.off[t.outcome+" "+kind.Name], kind.Default)
 	if setting == "" {
 		t.set(kind)
 		return
@@ -252,18 +252,18 @@ func (t *triggersTab) set(kind scope.TriggerKind) {
 		return
 	}
 	c := t.d.control.Config()
-	setting, on := c.Entry(t.probe).Trigger(kind.Name)
+	setting, on := c.Entry(t.outcome).Trigger(kind.Name)
 	if !on {
-		setting = t.off[t.probe+" "+kind.Name]
+		setting = t.off[t.outcome+" "+kind.Name]
 	}
-	t.d.enter(kind.Name+" of "+t.probe, kind.Help+"; false turns it off.", setting, func(text string, settled func(error)) {
+	t.d.enter(kind.Name+" of "+t.outcome, kind.Help+"; false turns it off.", setting, func(text string, settled func(error)) {
 		t.apply(kind, text, settled)
 	})
 }
 
-// apply sets a trigger of the probe, or turns it off.
+// apply sets a trigger of the outcome, or turns it off.
 func (t *triggersTab) apply(kind scope.TriggerKind, setting string, settled func(error)) {
-	probe := t.probe
+	outcome := t.outcome
 	if kind.Share {
 		share, err := shareOf(setting)
 		if err != nil {
@@ -272,8 +272,8 @@ func (t *triggersTab) apply(kind scope.TriggerKind, setting string, settled func
 		}
 		setting = share
 	}
-	t.d.change("setting "+kind.Name+" of "+probe, func(c *config.Config) error {
-		o := c.Entry(probe)
+	t.d.change("setting "+kind.Name+" of "+outcome, func(c *config.Config) error {
+		o := c.Entry(outcome)
 		if err := o.SetTrigger(kind.Name, setting); err != nil {
 			return err
 		}
@@ -288,15 +288,15 @@ func (t *triggersTab) apply(kind scope.TriggerKind, setting string, settled func
 	}, func(err error) {
 		settled(err)
 		if err == nil {
-			t.d.say(good, done(kind.Name, probe, setting))
+			t.d.say(good, done(kind.Name, outcome, setting))
 		}
 	})
 }
 
 // done describes what was set.
-func done(kind, probe, setting string) string {
+func done(kind, outcome, setting string) string {
 	if strings.TrimSpace(setting) == "false" {
-		return fmt.Sprintf("%s of %s is off", kind, probe)
+		return fmt.Sprintf("%s of %s is off", kind, outcome)
 	}
-	return fmt.Sprintf("%s of %s is %s: w saves it", kind, probe, strings.TrimSpace(setting))
+	return fmt.Sprintf("%s of %s is %s: w saves it", kind, outcome, strings.TrimSpace(setting))
 }

@@ -59,7 +59,7 @@ func TestTurnTrigger(t *testing.T) {
 	h.last(0)
 }
 
-// Each probe has its own triggers. A probe can be found by a part of its name.
+// Each outcome has its own triggers. An outcome can be found by a part of its name.
 func TestTriggersOfProbe(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256)
 	h.keys("2t")
@@ -111,7 +111,7 @@ func TestBadTriggers(t *testing.T) {
 	}
 }
 
-// The tab explains why a trigger makes no sense for a probe.
+// The tab explains why a trigger makes no sense for an outcome.
 func TestImpossibleTriggers(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256)
 	h.keys("2t")
@@ -218,7 +218,7 @@ func TestNewSnapshot(t *testing.T) {
 	h.until("1+1+5")
 }
 
-// Without probes there are no triggers to set.
+// Without outcomes there are no triggers to set.
 func TestNoProbes(t *testing.T) {
 	h := &harness{t: t, screen: tcell.NewSimulationScreen("UTF-8"), control: &control{config: config.Default()}}
 	h.d = New(Options{Title: "live", Screen: tuitest.Colored{SimulationScreen: h.screen, Count: 256}})

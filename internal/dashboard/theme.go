@@ -33,7 +33,7 @@ type stroke struct {
 	dash  braille.Dash
 }
 
-// roleStroke returns the stroke of a curve in a plot of one probe. The colour shows the role of
+// roleStroke returns the stroke of a curve in a plot of one outcome. The colour shows the role of
 // the curve.
 func (t *theme) roleStroke(r plot.Role) stroke {
 	s := stroke{style: tcell.StyleDefault.Foreground(t.Color(r.Paint()))}
@@ -55,10 +55,10 @@ func (t *theme) requiredStroke() stroke {
 	return stroke{style: t.Style(required), dash: braille.Dash{3, 1, 1, 1}}
 }
 
-// probeStroke returns the stroke of a curve in a plot of several probes. The colour shows the
-// probe, and the pattern shows the role.
-func (t *theme) probeStroke(index int, r plot.Role) stroke {
+// outcomeStroke returns the stroke of a curve in a plot of several outcomes. The colour shows the
+// outcome, and the pattern shows the role.
+func (t *theme) outcomeStroke(index int, r plot.Role) stroke {
 	s := t.roleStroke(r)
-	s.style = tcell.StyleDefault.Foreground(t.Color(plot.ProbePaint(index)))
+	s.style = tcell.StyleDefault.Foreground(t.Color(plot.OutcomePaint(index)))
 	return s
 }

@@ -35,10 +35,10 @@ func (t *tally) add(f *scope.Frame) {
 	}
 	t.windows++
 	t.time += f.Window.Duration()
-	for i := range f.Probes {
-		t.counts = t.counts.Add(f.Probes[i].Counts)
+	for i := range f.Outcomes {
+		t.counts = t.counts.Add(f.Outcomes[i].Counts)
 	}
-	if slices.ContainsFunc(f.Probes, func(p scope.Probe) bool { return p.Counts.Unobserved }) {
+	if slices.ContainsFunc(f.Outcomes, func(p scope.Outcome) bool { return p.Counts.Unobserved }) {
 		t.unobserved++
 	}
 	t.events += f.Cost.Events

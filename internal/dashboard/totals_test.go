@@ -12,9 +12,9 @@ import (
 func TestCostThatIsNotMeasured(t *testing.T) {
 	frame := func(instances, events uint64) *scope.Frame {
 		return &scope.Frame{
-			Window: outcome.Window{To: int64(time.Second)},
-			Cost:   outcome.Cost{Events: events, PerEvent: time.Microsecond},
-			Probes: []scope.Probe{{Counts: outcome.Counts{Successes: instances}}},
+			Window:   outcome.Window{To: int64(time.Second)},
+			Cost:     outcome.Cost{Events: events, PerEvent: time.Microsecond},
+			Outcomes: []scope.Outcome{{Counts: outcome.Counts{Successes: instances}}},
 		}
 	}
 	unpriced, priced, idle := frame(1, 0), frame(1, 10_000), frame(0, 0)

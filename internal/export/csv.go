@@ -16,7 +16,7 @@ import (
 // QTA. Figures are exact: a probability reads back as the same float64, and a delay is exact to the
 // nanosecond.
 //
-// A probe without data in a window has no rows.
+// An outcome without data in a window has no rows.
 type CSV struct {
 	w     *csv.Writer
 	begun bool // the header has been written

@@ -15,7 +15,7 @@ import (
 // Curves writes the lines of a frame as Frame does, and adds the curves that are not hidden. s is
 // the system of the frame.
 func (j *JSON) Curves(f *scope.Frame, s *scope.System, hidden []plot.Role) error {
-	return j.lines(f, func(l line, p *scope.Probe) any {
+	return j.lines(f, func(l line, p *scope.Outcome) any {
 		one := Plot{Hidden: hidden}
 		series := plot.Of(p, requirement(s, p.Name), nil, "")
 		return curvesLine{l, f.Number, shapeOf(&series, one.curves(&series))}
@@ -29,7 +29,7 @@ type curvesLine struct {
 	shape
 }
 
-// shape contains everything that is drawn for a probe.
+// shape contains everything that is drawn for an outcome.
 type shape struct {
 	DMax       float64       `json:"dmax_s"`
 	Required   []requiredTo  `json:"required"`    // null without a QTA

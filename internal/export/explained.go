@@ -49,8 +49,8 @@ type shift struct {
 	To   float64 `json:"to"`
 }
 
-// explainedOf returns the explanation of a probe, or nil if there is none.
-func explainedOf(p *scope.Probe) *explained {
+// explainedOf returns the explanation of an outcome, or nil if there is none.
+func explainedOf(p *scope.Outcome) *explained {
 	x := p.Explained
 	if x == nil {
 		return nil
@@ -91,10 +91,10 @@ func causeOf(c scope.Cause) cause {
 
 func doubtOf(d scope.Doubt) doubt { return doubt{d.Mark.String(), d.Reason} }
 
-// explain writes for each probe of a frame a line about where the time went.
+// explain writes for each outcome of a frame a line about where the time went.
 func (c columns) explain(w io.Writer, f *scope.Frame) {
-	for i := range f.Probes {
-		if p := &f.Probes[i]; p.Explained != nil {
+	for i := range f.Outcomes {
+		if p := &f.Outcomes[i]; p.Explained != nil {
 			safetext.Fprintf(w, "%s: %s\n", c.label(p), p.Explained.Sentence())
 		}
 	}

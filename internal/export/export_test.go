@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// system returns a system of two workers, and a probe that is calculated from them, with a QTA
+// system returns a system of two workers, and an outcome that is calculated from them, with a QTA
 // and triggers.
 func system(t *testing.T) *scope.System {
 	t.Helper()
@@ -44,10 +44,10 @@ func system(t *testing.T) *scope.System {
 	}
 	s := &scope.System{Window: time.Second, Diagram: file, History: 30, Bounds: scope.MeanBounds{StandardErrors: dq.Z95}, Samples: 5, HoldOff: time.Second}
 	for name, bins := range map[string]int{"worker_1": 4, "worker_2": 4, "probe": 8} {
-		s.Probes = append(s.Probes, scope.ProbeSystem{Spec: outcome.Spec{Name: name, Span: name, BinWidth: time.Millisecond, Bins: bins}})
+		s.Outcomes = append(s.Outcomes, scope.OutcomeSystem{Spec: outcome.Spec{Name: name, Span: name, BinWidth: time.Millisecond, Bins: bins}})
 	}
-	slices.SortFunc(s.Probes, func(a, b scope.ProbeSystem) int { return strings.Compare(b.Spec.Name, a.Spec.Name) })
-	probe := &s.Probes[2]
+	slices.SortFunc(s.Outcomes, func(a, b scope.OutcomeSystem) int { return strings.Compare(b.Spec.Name, a.Spec.Name) })
+	probe := &s.Outcomes[2]
 	probe.QTA = &qta
 	for _, kind := range []string{"qta", "loss"} {
 		trigger, err := scope.ParseTrigger(kind, "true")
@@ -110,7 +110,7 @@ func printAll(t *testing.T, p printer) {
 		b.Cost.Collector = 12 * time.Millisecond
 		if i == 4 {
 			again := system(t)
-			again.Probes[0].Spec.Bins = 5
+			again.Outcomes[0].Spec.Bins = 5
 			if err := e.Configure(again); err != nil {
 				t.Fatal(err)
 			}
@@ -152,7 +152,7 @@ func TestText(t *testing.T) {
 	checkGolden(t, "frames.txt", out.Bytes())
 }
 
-// JSON has one line for each window and probe. Unknown values are null.
+// JSON has one line for each window and outcome. Unknown values are null.
 func TestJSON(t *testing.T) {
 	var out bytes.Buffer
 	printAll(t, export.NewJSON(&out))
@@ -173,7 +173,7 @@ func TestJSONSeen(t *testing.T) {
 	p.TellSights(func() export.SightFunc {
 		asked++
 		return func(o outcome.Spec, v outcome.VM) seen.Sight {
-			if o.Name != "worker_1" || v != f.Probes[0].VM {
+			if o.Name != "worker_1" || v != f.Outcomes[0].VM {
 				return seen.Not("no eBPF")
 			}
 			return seen.By(seen.Ring).With(seen.Probe)
@@ -304,7 +304,7 @@ func TestAttaching(t *testing.T) {
 	if err := export.NewJSON(&out).Frame(f); err != nil {
 		t.Fatal(err)
 	}
-	if got := out.String(); strings.Count(got, `"unobserved":true`) != len(f.Probes) || strings.Count(got, `"success":null`) < len(f.Probes) {
+	if got := out.String(); strings.Count(got, `"unobserved":true`) != len(f.Outcomes) || strings.Count(got, `"success":null`) < len(f.Outcomes) {
 		t.Error(got)
 	}
 }

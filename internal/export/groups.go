@@ -38,7 +38,7 @@ type group struct {
 	Amount    uint64                 `json:"amount"`
 }
 
-func ofVMOf(p *scope.Probe) *ofVM {
+func ofVMOf(p *scope.Outcome) *ofVM {
 	c := &p.Counts
 	v := &ofVM{Pairing: pairedExactly, Inferred: c.Inferred, Dropped: c.Dropped, Amount: c.Amount}
 	if p.Inferred() {
@@ -53,7 +53,7 @@ func ofVMOf(p *scope.Probe) *ofVM {
 	return v
 }
 
-func groupOf(p *scope.Probe, g *outcome.Group) group {
+func groupOf(p *scope.Outcome, g *outcome.Group) group {
 	out := group{
 		Key:       g.Key,
 		Name:      g.Name,
@@ -77,12 +77,12 @@ func groupOf(p *scope.Probe, g *outcome.Group) group {
 	return out
 }
 
-// groupsInText is the largest number of groups shown for each probe.
+// groupsInText is the largest number of groups shown for each outcome.
 const groupsInText = 10
 
 // groupRows writes rows of groups below their probe: those with the longest time, and one for all
 // others.
-func (c columns) groupRows(p *scope.Probe) {
+func (c columns) groupRows(p *scope.Outcome) {
 	top, rest, others := scope.TopGroups(p.Counts.Groups, groupsInText)
 	for i := range top {
 		c.groupRow(p, groupLabel(&top[i]), &top[i])
@@ -100,8 +100,8 @@ func groupLabel(g *outcome.Group) string {
 	return modname.Readable(g.Key + " " + g.Name)
 }
 
-// groupRow writes the row of a group of a probe.
-func (c columns) groupRow(p *scope.Probe, label string, g *outcome.Group) {
+// groupRow writes the row of a group of an outcome.
+func (c columns) groupRow(p *scope.Outcome, label string, g *outcome.Group) {
 	n := g.Instances()
 	c.cell(label)
 	c.cell(n)
@@ -124,8 +124,8 @@ func (c columns) groupRow(p *scope.Probe, label string, g *outcome.Group) {
 	c.end(figures.Delay(g.Total) + " in all")
 }
 
-// groupQuantile formats the upper bound of a quantile, as for a probe.
-func groupQuantile(p *scope.Probe, g *outcome.Group, q float64) string {
+// groupQuantile formats the upper bound of a quantile, as for an outcome.
+func groupQuantile(p *scope.Outcome, g *outcome.Group, q float64) string {
 	within, ok := scope.GroupQuantile(g, q, p.Spec.DMax())
 	switch {
 	case ok:

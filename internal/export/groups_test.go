@@ -17,7 +17,7 @@ import (
 func ofVM(t *testing.T, print func(*scope.Frame) error) {
 	t.Helper()
 	vm := outcome.VM{PID: 41, Node: "shop@db1"}
-	e, err := scope.NewEngine(&scope.System{Window: time.Second, History: 30, Bounds: scope.MeanBounds{StandardErrors: dq.Z95}, Samples: 5, Probes: []scope.ProbeSystem{
+	e, err := scope.NewEngine(&scope.System{Window: time.Second, History: 30, Bounds: scope.MeanBounds{StandardErrors: dq.Z95}, Samples: 5, Outcomes: []scope.OutcomeSystem{
 		{Spec: outcome.Spec{Name: "gc", VM: outcome.Events{Builtin: "gc"}, Group: outcome.GroupPID, BinWidth: time.Millisecond, Bins: 4}},
 		{Spec: outcome.Spec{Name: "hop", VM: outcome.Events{Builtin: "hop"}, BinWidth: time.Millisecond, Bins: 4}},
 	}})
@@ -66,7 +66,7 @@ func ofVM(t *testing.T, print func(*scope.Frame) error) {
 	}
 }
 
-// The groups with the longest time are below their probe, and inferred figures are marked.
+// The groups with the longest time are below their outcome, and inferred figures are marked.
 func TestGroupsText(t *testing.T) {
 	var out bytes.Buffer
 	ofVM(t, export.NewText(&out).Frame)

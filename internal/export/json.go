@@ -16,7 +16,7 @@ import (
 	"github.com/beamscope/beamscope/internal/seen"
 )
 
-// A JSON printer writes one object on a line for each window and probe.
+// A JSON printer writes one object on a line for each window and outcome.
 type JSON struct {
 	enc   *json.Encoder
 	sight func() SightFunc // nil if that is not known
@@ -56,7 +56,7 @@ type line struct {
 	Unobserved   bool         `json:"unobserved,omitempty"` // an unknown number is missing in addition
 	Orphan       uint64       `json:"orphan"`
 	Late         uint64       `json:"late"`
-	*ofVM                     // nil if the probe is not an outcome of the VM
+	*ofVM                     // nil if the outcome is not an outcome of the VM
 	Insufficient string       `json:"insufficient,omitempty"` // reason for no verdict
 	Silent       float64      `json:"silent_s,omitempty"`     // time since an instance last ended
 	Explained    *explained   `json:"explained,omitempty"`    // absent if no instance is explained
@@ -65,7 +65,7 @@ type line struct {
 	Causes       []string     `json:"causes,omitempty"`       // why they fired
 	Explanations []string     `json:"explanations,omitempty"` // where the time went, for each of them; absent if unknown for all
 	Active       []string     `json:"active"`                 // triggers whose incident continues
-	Notices      []string     `json:"notices,omitempty"`      // about the frame, in the line of its first probe
+	Notices      []string     `json:"notices,omitempty"`      // about the frame, in the line of its first outcome
 	Rejected     *rejected    `json:"rejected,omitempty"`     // in the same line; absent if nothing was rejected
 }
 
@@ -165,19 +165,19 @@ type divergence struct {
 
 // Frame writes the lines of a frame.
 func (j *JSON) Frame(f *scope.Frame) error {
-	return j.lines(f, func(l line, _ *scope.Probe) any { return l })
+	return j.lines(f, func(l line, _ *scope.Outcome) any { return l })
 }
 
-// lines writes a line for each probe of a frame. form converts the line to the object to write.
-func (j *JSON) lines(f *scope.Frame, form func(line, *scope.Probe) any) error {
+// lines writes a line for each outcome of a frame. form converts the line to the object to write.
+func (j *JSON) lines(f *scope.Frame, form func(line, *scope.Outcome) any) error {
 	var sightOf SightFunc
 	if j.sight != nil {
 		sightOf = j.sight()
 	}
-	for i := range f.Probes {
-		l := lineOf(f, &f.Probes[i])
+	for i := range f.Outcomes {
+		l := lineOf(f, &f.Outcomes[i])
 		if sightOf != nil {
-			s := sightOf(f.Probes[i].Spec, f.Probes[i].VM)
+			s := sightOf(f.Outcomes[i].Spec, f.Outcomes[i].VM)
 			l.Seen = &sight{By: append([]seen.Way{}, s.By...), Why: s.Why}
 		}
 		if i == 0 {
@@ -186,7 +186,7 @@ func (j *JSON) lines(f *scope.Frame, form func(line, *scope.Probe) any) error {
 				l.Rejected = &rejected{f.Rejected.Count, f.Rejected.Last}
 			}
 		}
-		if err := j.enc.Encode(form(l, &f.Probes[i])); err != nil {
+		if err := j.enc.Encode(form(l, &f.Outcomes[i])); err != nil {
 			return err
 		}
 	}
@@ -196,7 +196,7 @@ func (j *JSON) lines(f *scope.Frame, form func(line, *scope.Probe) any) error {
 // Close implements the printer of the command line. Nothing is left to write.
 func (j *JSON) Close() error { return nil }
 
-func lineOf(f *scope.Frame, p *scope.Probe) line {
+func lineOf(f *scope.Frame, p *scope.Outcome) line {
 	l := line{
 		Time:         f.Time.UTC(),
 		Window:       window{From: f.Window.From, To: f.Window.To},
@@ -222,7 +222,7 @@ func lineOf(f *scope.Frame, p *scope.Probe) line {
 	if p.Spec.VM != (outcome.Events{}) || p.Spec.Group != "" {
 		l.ofVM = ofVMOf(p)
 	}
-	if f.Attaching { // even if the probe is only calculated
+	if f.Attaching { // even if the outcome is only calculated
 		l.Unobserved, l.Silent = true, 0
 	}
 	if p.Fitted {
@@ -247,7 +247,7 @@ func lineOf(f *scope.Frame, p *scope.Probe) line {
 	return l
 }
 
-func observedOf(p *scope.Probe) observed {
+func observedOf(p *scope.Outcome) observed {
 	o := observed{
 		N:         p.Observed.Instances(),
 		OK:        p.Observed.Successes(),
@@ -270,7 +270,7 @@ func observedOf(p *scope.Probe) observed {
 	return o
 }
 
-func calculatedOf(p *scope.Probe) *calculated {
+func calculatedOf(p *scope.Outcome) *calculated {
 	success, ok := p.Calculated.Success()
 	if !ok {
 		return nil
@@ -332,7 +332,7 @@ func reached(t time.Duration) *float64 {
 	return figures.Seconds(t)
 }
 
-func divergenceOf(p *scope.Probe) *divergence {
+func divergenceOf(p *scope.Outcome) *divergence {
 	d := p.Divergence
 	if d == nil {
 		return nil

@@ -49,7 +49,7 @@ const (
 	MaxSize  = 8192
 )
 
-// A Plot is one or several probes over one axis of delays.
+// A Plot is one or several outcomes over one axis of delays.
 type Plot struct {
 	Series []plot.Series
 	Hidden []plot.Role // curves to leave out
@@ -59,12 +59,12 @@ type Plot struct {
 	Axis plot.Axis
 }
 
-// OfFrame returns the picture of a frame: a plot for each probe with data, without the hidden
+// OfFrame returns the picture of a frame: a plot for each outcome with data, without the hidden
 // curves. s is the system of the frame. The picture is valid as long as the frame.
 func OfFrame(f *scope.Frame, s *scope.System, axis plot.Axis, hidden []plot.Role) Picture {
 	p := Picture{Number: f.Number, Time: f.Time}
-	for i := range f.Probes {
-		one := Plot{Series: []plot.Series{plot.Of(&f.Probes[i], requirement(s, f.Probes[i].Name), nil, "")}, Axis: axis, Hidden: hidden}
+	for i := range f.Outcomes {
+		one := Plot{Series: []plot.Series{plot.Of(&f.Outcomes[i], requirement(s, f.Outcomes[i].Name), nil, "")}, Axis: axis, Hidden: hidden}
 		if !one.Empty() {
 			p.Plots = append(p.Plots, one)
 		}
@@ -72,10 +72,10 @@ func OfFrame(f *scope.Frame, s *scope.System, axis plot.Axis, hidden []plot.Role
 	return p
 }
 
-// requirement returns the QTA of a probe, or nil.
-func requirement(s *scope.System, probe string) *dq.QTA {
-	for _, p := range s.Probes {
-		if p.Spec.Name == probe {
+// requirement returns the QTA of an outcome, or nil.
+func requirement(s *scope.System, outcome string) *dq.QTA {
+	for _, p := range s.Outcomes {
+		if p.Spec.Name == outcome {
 			return p.QTA
 		}
 	}

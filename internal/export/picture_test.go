@@ -55,7 +55,7 @@ func handmade(t *testing.T) export.Picture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	probe := scope.Probe{
+	probe := scope.Outcome{
 		Name:       `a "quoted" <probe>`,
 		VM:         outcome.VM{PID: 41, Node: "shop@db1"},
 		Spec:       outcome.Spec{Name: `a "quoted" <probe>`, BinWidth: ms, Bins: 4},
@@ -371,7 +371,7 @@ func TestNothingObserved(t *testing.T) {
 	}
 }
 
-// Several probes in one plot have different colours, and their names are in the legend.
+// Several outcomes in one plot have different colours, and their names are in the legend.
 func TestSeveralSeries(t *testing.T) {
 	p := export.OfFrame(frame(t), system(t), plot.Axis{}, []plot.Role{plot.Mean, plot.CalculatedMean})
 	p.Plots[0].Series = append(p.Plots[0].Series, p.Plots[1].Series...)
@@ -384,7 +384,7 @@ func TestSeveralSeries(t *testing.T) {
 	}
 }
 
-// One probe in two VMs has two colours and two entries in the legend.
+// One outcome in two VMs has two colours and two entries in the legend.
 func TestSeriesOfTwoVMs(t *testing.T) {
 	p, other := handmade(t), handmade(t).Plots[0].Series[0]
 	other.VM = outcome.VM{PID: 42, Node: "shop@db2"}

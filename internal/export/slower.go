@@ -9,7 +9,7 @@ import (
 
 // Slower describes which share of the instances took longer than a dMax that beamscope chose. It
 // returns "" if none did, or if the user set dMax. brief is the same in about 65 columns.
-func Slower(p *scope.Probe) (text, brief string) {
+func Slower(p *scope.Outcome) (text, brief string) {
 	n := p.Slower()
 	if n == 0 {
 		return "", ""
@@ -21,10 +21,10 @@ func Slower(p *scope.Probe) (text, brief string) {
 	return text, brief
 }
 
-// Failures formats the number of instances of a probe that failed. longer is the number of
+// Failures formats the number of instances of an outcome that failed. longer is the number of
 // instances that took longer than dMax. If beamscope chose dMax, the result is a lower bound,
 // because these instances may have failed too.
-func Failures(p *scope.Probe, failed, longer uint64) string {
+func Failures(p *scope.Outcome, failed, longer uint64) string {
 	if p.Fitted && longer > 0 {
 		return fmt.Sprintf("≥%d", failed)
 	}
@@ -32,4 +32,4 @@ func Failures(p *scope.Probe, failed, longer uint64) string {
 }
 
 // SlowerThan formats a dMax that beamscope chose as a lower bound of a delay.
-func SlowerThan(p *scope.Probe) string { return ">" + p.Spec.DMax().String() }
+func SlowerThan(p *scope.Outcome) string { return ">" + p.Spec.DMax().String() }

@@ -19,7 +19,7 @@ func TestSlowerThanFitted(t *testing.T) {
 		t.Fatal(err)
 	}
 	frame := func(fitted bool) *scope.Frame {
-		p := scope.Probe{
+		p := scope.Outcome{
 			Name: "buy", Fitted: fitted, VM: outcome.VM{PID: 3},
 			Spec:   outcome.Spec{Name: "buy", Span: "buy", BinWidth: grid.Width(), Bins: grid.Bins()},
 			Window: outcome.Window{To: 1e9},
@@ -31,7 +31,7 @@ func TestSlowerThanFitted(t *testing.T) {
 		if err := p.Observed.Set([]uint64{7, 0}, 0, 48); err != nil {
 			t.Fatal(err)
 		}
-		return &scope.Frame{Window: p.Window, Probes: []scope.Probe{p}}
+		return &scope.Frame{Window: p.Window, Outcomes: []scope.Outcome{p}}
 	}
 	written := func(f *scope.Frame) (text, object string) {
 		var a, b strings.Builder
@@ -74,7 +74,7 @@ func TestSlowerThanFitted(t *testing.T) {
 
 // A quantile is slower than dMax only if it cannot be due to failures alone.
 func TestQuantileSlower(t *testing.T) {
-	p := scope.Probe{Fitted: true, Counts: outcome.Counts{Successes: 50, Failures: 40, Timeouts: 10}}
+	p := scope.Outcome{Fitted: true, Counts: outcome.Counts{Successes: 50, Failures: 40, Timeouts: 10}}
 	if !p.QuantileSlower(0.6) || p.QuantileSlower(0.99) {
 		t.Errorf("%v, %v", p.QuantileSlower(0.6), p.QuantileSlower(0.99))
 	}
@@ -83,7 +83,7 @@ func TestQuantileSlower(t *testing.T) {
 // Groups and the legends of images do not show them as timeouts either.
 func TestGroupsSlowerThanFitted(t *testing.T) {
 	for _, fitted := range []bool{true, false} {
-		p := &scope.Probe{Fitted: fitted, Spec: outcome.Spec{BinWidth: 46 * time.Millisecond, Bins: 2}}
+		p := &scope.Outcome{Fitted: fitted, Spec: outcome.Spec{BinWidth: 46 * time.Millisecond, Bins: 2}}
 		g := &outcome.Group{Key: "a", Successes: 7, Timeouts: 48}
 		var out strings.Builder
 		columns{w: &out}.groupRow(p, "a", g)
@@ -104,7 +104,7 @@ func TestGroupsSlowerThanFitted(t *testing.T) {
 // JSON shows that more instances of a group may have succeeded.
 func TestGroupsSlowerInJSON(t *testing.T) {
 	for _, fitted := range []bool{true, false} {
-		p := &scope.Probe{Fitted: fitted, Spec: outcome.Spec{BinWidth: 46 * time.Millisecond, Bins: 2}}
+		p := &scope.Outcome{Fitted: fitted, Spec: outcome.Spec{BinWidth: 46 * time.Millisecond, Bins: 2}}
 		if g := groupOf(p, &outcome.Group{Successes: 7, Timeouts: 48}); g.AtLeast != fitted || g.FailedAt != fitted {
 			t.Errorf("fitted %v: %+v", fitted, g)
 		}

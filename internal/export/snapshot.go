@@ -15,9 +15,9 @@ func WorstHead() []string {
 	return []string{"how it ended", "after", "start", "id", "parent", "process"}
 }
 
-// Worst returns a line for each of the worst instances of a probe in a window, the
+// Worst returns a line for each of the worst instances of an outcome in a window, the
 // worst first.
-func Worst(f *scope.Frame, p *scope.Probe) [][]string {
+func Worst(f *scope.Frame, p *scope.Outcome) [][]string {
 	var rows [][]string
 	for _, i := range p.Instances[:min(len(p.Instances), outcome.MaxWorst)] {
 		how := i.Status.String()

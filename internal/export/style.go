@@ -26,7 +26,7 @@ type stroke struct {
 	edges bool
 }
 
-// roleStroke returns the stroke of a curve in a plot of one probe. The colour shows the role of
+// roleStroke returns the stroke of a curve in a plot of one outcome. The colour shows the role of
 // the curve.
 func roleStroke(r plot.Role) stroke {
 	c := r.Paint().RGB()
@@ -51,7 +51,7 @@ func roleStroke(r plot.Role) stroke {
 func strokeOf(p *Plot, index int, r plot.Role) stroke {
 	s := roleStroke(r)
 	if len(p.Series) > 1 {
-		s.line.Color = plot.ProbePaint(index).RGB()
+		s.line.Color = plot.OutcomePaint(index).RGB()
 	}
 	return s
 }

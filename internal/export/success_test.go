@@ -31,7 +31,7 @@ func TestSuccessWithLoss(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := scope.Probe{
+		p := scope.Outcome{
 			Counts:   outcome.Counts{Successes: test.ok, Failures: test.failed, Loss: outcome.Loss{NoRoom: test.lost}},
 			Observed: observed,
 		}

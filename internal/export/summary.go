@@ -16,8 +16,8 @@ func SummaryHead() []string {
 	return []string{"time", "n", "p50", "p99", "success", "calculated p50", "p99", "apart", "QTA", "active"}
 }
 
-// Summary describes a probe in one line.
-func Summary(f *scope.Frame, p *scope.Probe) []string {
+// Summary describes an outcome in one line.
+func Summary(f *scope.Frame, p *scope.Outcome) []string {
 	calculated := []string{"", "", ""}
 	if !p.Calculated.Empty() {
 		calculated = []string{calculatedQuantile(p, 0.5), calculatedQuantile(p, 0.99), apart(p)}

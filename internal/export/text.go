@@ -43,8 +43,8 @@ func (t *Text) Frame(f *scope.Frame) error {
 	if r := f.Rejected; r.Count > 0 {
 		safetext.Fprintf(t.w, "%d lines over TCP rejected, the last one: %s\n", r.Count, r.Last)
 	}
-	for i := range f.Probes {
-		t.add(&f.Probes[i])
+	for i := range f.Outcomes {
+		t.add(&f.Outcomes[i])
 	}
 	_, err := safetext.Fprintf(t.w, "%s\n\n", costLine(f))
 	return err
@@ -53,14 +53,14 @@ func (t *Text) Frame(f *scope.Frame) error {
 // Attaching is the text for a window that began before any outcome was observed.
 const Attaching = "not observed: attaching, the first whole window comes next"
 
-// table writes the observed figures of each probe.
+// table writes the observed figures of each outcome.
 func (t *Text) table(f *scope.Frame) error {
 	safetext.Fprintln(t.w)
 	tw := tabwriter.NewWriter(t.w, 8, 0, 1, ' ', tabwriter.AlignRight)
 	c := columnsOf(tw, f)
 	c.head()
-	for i := range f.Probes {
-		p := &f.Probes[i]
+	for i := range f.Outcomes {
+		p := &f.Outcomes[i]
 		c.observedRow(p)
 		c.groupRows(p)
 		if !p.Calculated.Empty() {
@@ -70,9 +70,9 @@ func (t *Text) table(f *scope.Frame) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	for i := range f.Probes {
-		if text, _ := Slower(&f.Probes[i]); text != "" {
-			safetext.Fprintf(t.w, "%s: %s\n", c.label(&f.Probes[i]), text)
+	for i := range f.Outcomes {
+		if text, _ := Slower(&f.Outcomes[i]); text != "" {
+			safetext.Fprintf(t.w, "%s: %s\n", c.label(&f.Outcomes[i]), text)
 		}
 	}
 	c.explain(t.w, f)
@@ -86,22 +86,22 @@ func clock(f *scope.Frame) string { return f.Time.Local().Format("15:04:05.000")
 type columns struct {
 	w       io.Writer
 	several bool              // there are several VMs
-	judged  bool              // a probe has a QTA
-	amounts bool              // a probe has an amount
-	names   map[string]string // names of the probes, shortened as far as a table requires
+	judged  bool              // an outcome has a QTA
+	amounts bool              // an outcome has an amount
+	names   map[string]string // names of the outcomes, shortened as far as a table requires
 }
 
 // columnsOf returns the columns for a frame.
 func columnsOf(w io.Writer, f *scope.Frame) columns {
-	amounts := slices.ContainsFunc(f.Probes, func(p scope.Probe) bool { return p.Counts.Amount > 0 })
+	amounts := slices.ContainsFunc(f.Outcomes, func(p scope.Outcome) bool { return p.Counts.Amount > 0 })
 	return columns{w, severalVMs(f), anyRequired(f), amounts, shortNames(f)}
 }
 
-// shortNames returns different short names for the probes of a frame.
+// shortNames returns different short names for the outcomes of a frame.
 func shortNames(f *scope.Frame) map[string]string {
 	var names []string
-	for i := range f.Probes {
-		names = append(names, f.Probes[i].Name)
+	for i := range f.Outcomes {
+		names = append(names, f.Outcomes[i].Name)
 	}
 	short := make(map[string]string, len(names))
 	for i, text := range figures.Shortened(names, figures.MaxName) {
@@ -136,7 +136,7 @@ func (c columns) head() {
 	c.end("ΔQ of 0 to dMax")
 }
 
-func (c columns) observedRow(p *scope.Probe) {
+func (c columns) observedRow(p *scope.Outcome) {
 	c.cells(c.label(p), instances(p))
 	for _, q := range scope.Quantiles() {
 		c.cell(quantile(p, q))
@@ -150,7 +150,7 @@ func (c columns) observedRow(p *scope.Probe) {
 	c.end(curve(p))
 }
 
-// amount writes the amount n. all is the total amount of the probe; if that is 0, the cell is
+// amount writes the amount n. all is the total amount of the outcome; if that is 0, the cell is
 // empty.
 func (c columns) amount(n, all uint64) {
 	switch {
@@ -162,7 +162,7 @@ func (c columns) amount(n, all uint64) {
 }
 
 // instances formats the number of instances, with a mark if some were paired by order.
-func instances(p *scope.Probe) string {
+func instances(p *scope.Outcome) string {
 	n := fmt.Sprint(p.Observed.Instances())
 	if p.Inferred() {
 		return "~" + n
@@ -170,9 +170,9 @@ func instances(p *scope.Probe) string {
 	return n
 }
 
-// calculatedRow writes the calculated figures of a probe below the observed ones, and the
+// calculatedRow writes the calculated figures of an outcome below the observed ones, and the
 // distance between the two.
-func (c columns) calculatedRow(p *scope.Probe) {
+func (c columns) calculatedRow(p *scope.Outcome) {
 	c.cells(strings.TrimSpace("calculated "+apart(p)), p.CalculatedFrom)
 	for _, q := range scope.Quantiles() {
 		c.cell(calculatedQuantile(p, q))
@@ -186,9 +186,9 @@ func (c columns) calculatedRow(p *scope.Probe) {
 	c.end(calculatedCurve(p))
 }
 
-// anyRequired reports whether a probe of the frame has a QTA.
+// anyRequired reports whether an outcome of the frame has a QTA.
 func anyRequired(f *scope.Frame) bool {
-	return slices.ContainsFunc(f.Probes, func(p scope.Probe) bool { return p.Required })
+	return slices.ContainsFunc(f.Outcomes, func(p scope.Outcome) bool { return p.Required })
 }
 
 // verdict formats whether a QTA is met, in brackets if the data is insufficient.
@@ -205,7 +205,7 @@ func verdict(j *dq.Judgement, insufficient string) string {
 
 // apart formats the certain distance between the observed and the calculated ΔQ, with an
 // exclamation mark if chance does not explain it.
-func apart(p *scope.Probe) string {
+func apart(p *scope.Outcome) string {
 	d := p.Divergence
 	if d == nil {
 		return ""
@@ -225,9 +225,9 @@ func costLine(f *scope.Frame) string {
 // paid describes what VMs and applications paid for a window, or that this is unknown.
 func paid(f *scope.Frame) string {
 	window := f.Window.Duration()
-	ofVM := func(p scope.Probe) bool { return p.Spec.Wrapper == "" }
+	ofVM := func(p scope.Outcome) bool { return p.Spec.Wrapper == "" }
 	switch rate := float64(f.Cost.Events) / window.Seconds(); {
-	case f.Unpriced() && !slices.ContainsFunc(f.Probes, ofVM):
+	case f.Unpriced() && !slices.ContainsFunc(f.Outcomes, ofVM):
 		return "paid by the application that sends over TCP, not known here"
 	case f.Unpriced():
 		return "no program ran in the VM; its other costs are not measured (see docs/reference/run.md)"
@@ -304,8 +304,8 @@ func (t *total) end() {
 	}
 }
 
-// add adds the counts of a window to the totals of their probe and VM.
-func (t *Text) add(p *scope.Probe) {
+// add adds the counts of a window to the totals of their outcome and VM.
+func (t *Text) add(p *scope.Outcome) {
 	c := p.Counts
 	c.Bins = nil
 	if p.Slower() > 0 && !slices.Contains(t.slower, p.Name) {
@@ -332,16 +332,16 @@ func lost(c outcome.Counts) string {
 }
 
 func severalVMs(f *scope.Frame) bool {
-	for i := range f.Probes {
-		if f.Probes[i].VM != f.Probes[0].VM {
+	for i := range f.Outcomes {
+		if f.Outcomes[i].VM != f.Outcomes[0].VM {
 			return true
 		}
 	}
 	return false
 }
 
-// label returns the name in the row of a probe.
-func (c columns) label(p *scope.Probe) string {
+// label returns the name in the row of an outcome.
+func (c columns) label(p *scope.Outcome) string {
 	name := figures.Called(c.names[p.Name], p.Spec.Alias())
 	if !c.several {
 		return name
@@ -351,7 +351,7 @@ func (c columns) label(p *scope.Probe) string {
 
 // quantile formats a quantile: "-" without data, and "∞" if it is in the intangible mass. It begins
 // with a question mark if lost instances could make it longer.
-func quantile(p *scope.Probe, q float64) string {
+func quantile(p *scope.Outcome, q float64) string {
 	if p.Observed.Empty() {
 		return "-"
 	}
@@ -369,10 +369,10 @@ func quantile(p *scope.Probe, q float64) string {
 
 // timeouts formats the number of instances that timed out, or that took longer than a dMax that
 // beamscope chose.
-func timeouts(p *scope.Probe) string { return timeoutsOf(p, p.Counts.Timeouts) }
+func timeouts(p *scope.Outcome) string { return timeoutsOf(p, p.Counts.Timeouts) }
 
 // timeoutsOf is timeouts for n of the instances.
-func timeoutsOf(p *scope.Probe, n uint64) string {
+func timeoutsOf(p *scope.Outcome, n uint64) string {
 	if p.Fitted && n > 0 {
 		return fmt.Sprintf("%s: %d", SlowerThan(p), n)
 	}
@@ -381,7 +381,7 @@ func timeoutsOf(p *scope.Probe, n uint64) string {
 
 // success formats the share of the instances that succeeded. It is a lower bound if some were
 // lost or took longer than a dMax that beamscope chose.
-func success(p *scope.Probe) string {
+func success(p *scope.Outcome) string {
 	if least, isLeast, ok := p.LeastSuccess(); ok && isLeast {
 		return figures.AtLeast(least)
 	}
@@ -393,7 +393,7 @@ func success(p *scope.Probe) string {
 }
 
 // calculatedQuantile formats the upper bound of a quantile.
-func calculatedQuantile(p *scope.Probe, q float64) string {
+func calculatedQuantile(p *scope.Outcome, q float64) string {
 	v, ok := p.Calculated.Quantile(q)
 	if !ok || !v.Finite() {
 		return "∞"
@@ -404,7 +404,7 @@ func calculatedQuantile(p *scope.Probe, q float64) string {
 const curveParts = 16
 
 // curve draws the ECDF with one character for each part.
-func curve(p *scope.Probe) string {
+func curve(p *scope.Outcome) string {
 	if p.Observed.Empty() {
 		return strings.Repeat("·", curveParts)
 	}
@@ -413,7 +413,7 @@ func curve(p *scope.Probe) string {
 }
 
 // calculatedCurve draws the middle of the bounds over the same delays.
-func calculatedCurve(p *scope.Probe) string {
+func calculatedCurve(p *scope.Outcome) string {
 	dMax := p.Spec.DMax()
 	return bars(func(i int) float64 {
 		b, _ := p.Calculated.ProbabilityWithin(dMax * time.Duration(i) / curveParts)

@@ -18,12 +18,12 @@ func TestLongNamesInText(t *testing.T) {
 	}
 	f := &scope.Frame{Window: outcome.Window{To: 1e9}}
 	for _, middle := range []string{"visa", "amex"} {
-		p := scope.Probe{Name: strings.Repeat("x", 60) + middle + strings.Repeat("y", 60), Window: f.Window}
+		p := scope.Outcome{Name: strings.Repeat("x", 60) + middle + strings.Repeat("y", 60), Window: f.Window}
 		p.Spec = outcome.Spec{Name: p.Name, Span: p.Name, BinWidth: grid.Width(), Bins: grid.Bins()}
 		if p.Observed, err = dq.NewObserved(grid); err != nil {
 			t.Fatal(err)
 		}
-		f.Probes = append(f.Probes, p)
+		f.Outcomes = append(f.Outcomes, p)
 	}
 	var out strings.Builder
 	if err := NewText(&out).Frame(f); err != nil {

@@ -19,7 +19,7 @@ func totalsOf(t *testing.T, all ...outcome.Counts) []string {
 		c.Outcome, c.VM = "checkout", outcome.VM{PID: 7}
 		f := scope.Frame{
 			Window: outcome.Window{From: int64(i) * 1e9, To: int64(i+1) * 1e9}, Attaching: true, // writes no table
-			Probes: []scope.Probe{{Name: "checkout", VM: c.VM, Counts: c, Spec: outcome.Spec{Name: "checkout", Span: "checkout", BinWidth: time.Second, Bins: 1}}},
+			Outcomes: []scope.Outcome{{Name: "checkout", VM: c.VM, Counts: c, Spec: outcome.Spec{Name: "checkout", Span: "checkout", BinWidth: time.Second, Bins: 1}}},
 		}
 		if err := text.Frame(&f); err != nil {
 			t.Fatal(err)
@@ -93,7 +93,7 @@ func TestCostLine(t *testing.T) {
 			test.counts.Outcome, test.counts.VM = "a", outcome.VM{PID: 7}
 			f := scope.Frame{
 				Window: outcome.Window{To: 1e9}, Cost: test.cost, Attaching: true, // writes no table
-				Probes: []scope.Probe{{Name: "a", VM: test.counts.VM, Counts: test.counts, Spec: test.spec}},
+				Outcomes: []scope.Outcome{{Name: "a", VM: test.counts.VM, Counts: test.counts, Spec: test.spec}},
 			}
 			var out strings.Builder
 			if err := export.NewText(&out).Frame(&f); err != nil {

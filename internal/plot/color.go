@@ -30,14 +30,14 @@ func (p Paint) RGB() color.NRGBA {
 	}[p]
 }
 
-// Paint returns the colour of a curve in a plot of one probe, where the colour shows the role.
+// Paint returns the colour of a curve in a plot of one outcome, where the colour shows the role.
 func (r Role) Paint() Paint {
 	return [...]Paint{Earlier: Grey, Mean: Turquoise, CalculatedMean: Green, Calculated: Orange, Observed: Blue}[r]
 }
 
-// ProbePaint returns the colour of the curves of a series in a plot of several probes, where the
-// colour shows the probe.
-func ProbePaint(index int) Paint {
+// OutcomePaint returns the colour of the curves of a series in a plot of several outcomes, where the
+// colour shows the outcome.
+func OutcomePaint(index int) Paint {
 	paints := [...]Paint{Blue, Vermilion, Green, Purple, Orange, Turquoise}
 	return paints[index%len(paints)]
 }

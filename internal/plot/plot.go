@@ -1,4 +1,4 @@
-// Package plot contains what a plot of probes shows: curves of the probability of success over the
+// Package plot contains what a plot of outcomes shows: curves of the probability of success over the
 // delay, requirements, dMax and the intangible mass, and the division of an axis of delays. So
 // terminals and files show the same.
 package plot
@@ -99,7 +99,7 @@ func (c *Curve) Reaches(p float64) (time.Duration, bool) {
 	return q.Hi, ok && q.Finite()
 }
 
-// A Series is the data to draw for one probe of one VM in one window.
+// A Series is the data to draw for one outcome of one VM in one window.
 type Series struct {
 	Name   string
 	Alias  string // from [outcome.Spec.Alias]
@@ -127,7 +127,7 @@ type Series struct {
 	Late      uint64 // ends of instances that had timed out in an earlier window
 	Caveat    string // why the window gives no verdict; "" if it gives one
 
-	// Silent is the time without an end of an instance, up to the end of the window, for a probe
+	// Silent is the time without an end of an instance, up to the end of the window, for an outcome
 	// that had some before; 0 if unknown, or if an instance ended.
 	Silent time.Duration
 }
@@ -143,11 +143,11 @@ func NameAmong(series []Series, i int) string {
 	return figures.Called(series[i].Name, series[i].Alias)
 }
 
-// Of returns the series of a probe with a requirement, which may be nil. If earlier is not nil, it
-// is the same probe in an earlier window, whose curve is drawn too. label is the name of that curve
-// for legends, or "" if it has none. The curves keep references to the probes, which must stay
+// Of returns the series of an outcome with a requirement, which may be nil. If earlier is not nil, it
+// is the same outcome in an earlier window, whose curve is drawn too. label is the name of that curve
+// for legends, or "" if it has none. The curves keep references to the outcomes, which must stay
 // valid.
-func Of(p *scope.Probe, q *dq.QTA, earlier *scope.Probe, label string) Series {
+func Of(p *scope.Outcome, q *dq.QTA, earlier *scope.Outcome, label string) Series {
 	s := Series{
 		Name: p.Name, Alias: p.Spec.Alias(), VM: p.VM, DMax: p.Spec.DMax(), Fitted: p.Fitted, Instances: p.Counts.Instances(), Inferred: p.Inferred(),
 		Lost: p.Counts.Loss.Total(), Late: p.Counts.Lates, Caveat: p.Insufficient,

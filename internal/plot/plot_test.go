@@ -38,10 +38,10 @@ func deltaQ(t testing.TB, o *dq.Observed) *dq.DeltaQ {
 	return d
 }
 
-// probe returns a probe with 10 instances: 2, 4, 0 and 3 in bins of 10 ms, and a timeout.
-func probe(t testing.TB) *scope.Probe {
+// outcome returns an outcome with 10 instances: 2, 4, 0 and 3 in bins of 10 ms, and a timeout.
+func probe(t testing.TB) *scope.Outcome {
 	t.Helper()
-	p := &scope.Probe{Name: "p", Spec: outcome.Spec{BinWidth: 10 * ms, Bins: 4}}
+	p := &scope.Outcome{Name: "p", Spec: outcome.Spec{BinWidth: 10 * ms, Bins: 4}}
 	p.Observed = observed(t, 1, 2, 4, 0, 3)
 	p.Counts = outcome.Counts{Successes: 9, Timeouts: 1, Loss: outcome.Loss{NoRoom: 3}}
 	p.Calculated = deltaQ(t, p.Observed)
@@ -72,7 +72,7 @@ func TestOf(t *testing.T) {
 }
 
 func TestOfWithoutInstances(t *testing.T) {
-	p := &scope.Probe{Name: "p", Observed: observed(t, 0, 0, 0), Calculated: new(dq.DeltaQ), Insufficient: "no instances"}
+	p := &scope.Outcome{Name: "p", Observed: observed(t, 0, 0, 0), Calculated: new(dq.DeltaQ), Insufficient: "no instances"}
 	s := plot.Of(p, nil, p, "")
 	if len(s.Curves) > 0 || s.HasFailed || s.Caveat != "no instances" {
 		t.Errorf("%+v", s)
@@ -110,7 +110,7 @@ func TestCurveOfTwoSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &scope.Probe{Calculated: both}
+	p := &scope.Outcome{Calculated: both}
 	s := plot.Of(p, nil, nil, "")
 	c := s.Curve(plot.Calculated)
 	want := [3][]float64{{0, 0, 0, 0.5, 1, 1}, {0, 0, 0, 0, 1, 1}, {0, 0, 0, 1, 1, 1}}

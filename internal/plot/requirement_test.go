@@ -54,7 +54,7 @@ func TestRequirementWithoutInstances(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := plot.Of(&scope.Probe{}, &q, nil, "")
+	s := plot.Of(&scope.Outcome{}, &q, nil, "")
 	if diff := cmp.Diff([]plot.Stretch{{To: dq.Unreached, P: 0.9}}, s.Requirement()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

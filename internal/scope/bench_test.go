@@ -10,7 +10,7 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// large returns a system of 100 probes with 1000 bins each, of which 40 are calculated, and a
+// large returns a system of 100 outcomes with 1000 bins each, of which 40 are calculated, and a
 // window with 1000 instances of each.
 func large(b *testing.B) (*scope.System, outcome.Batch) {
 	b.Helper()
@@ -39,14 +39,14 @@ func large(b *testing.B) (*scope.System, outcome.Batch) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for i := range s.Probes {
-		s.Probes[i].QTA = &qta
-		s.Probes[i].Triggers = triggers(b, "load", "1000000", "failure", "0.5", "loss", "true")
+	for i := range s.Outcomes {
+		s.Outcomes[i].QTA = &qta
+		s.Outcomes[i].Triggers = triggers(b, "load", "1000000", "failure", "0.5", "loss", "true")
 	}
 	return s, batch
 }
 
-// BenchmarkStep measures a window of 100 probes with 1000 bins. With windows of 100 ms the engine
+// BenchmarkStep measures a window of 100 outcomes with 1000 bins. With windows of 100 ms the engine
 // handles ten of these a second.
 func BenchmarkStep(b *testing.B) {
 	s, batch := large(b)
@@ -61,7 +61,7 @@ func BenchmarkStep(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)*10/1e9*100, "%core@100ms")
 }
 
-// BenchmarkExplain measures a window of a probe with the largest number of explained instances.
+// BenchmarkExplain measures a window of an outcome with the largest number of explained instances.
 // Each has 60 parts of 20 processes. The window is compared with 60 quiet ones.
 func BenchmarkExplain(b *testing.B) {
 	p := newPlay(b, system(b, "", spec("a", 1)))

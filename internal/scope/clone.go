@@ -9,17 +9,17 @@ import (
 // Clone returns a copy of the frame that stays valid.
 func (f *Frame) Clone() *Frame {
 	c := *f
-	c.Probes = slices.Clone(f.Probes)
-	for i := range c.Probes {
-		c.Probes[i].own()
+	c.Outcomes = slices.Clone(f.Outcomes)
+	for i := range c.Outcomes {
+		c.Outcomes[i].own()
 	}
 	c.Fired = slices.Clone(f.Fired)
 	c.Notices = slices.Clone(f.Notices)
 	return &c
 }
 
-// own replaces memory that the probe shares with the engine by copies.
-func (p *Probe) own() {
+// own replaces memory that the outcome shares with the engine by copies.
+func (p *Outcome) own() {
 	p.Counts.Bins = slices.Clone(p.Counts.Bins)
 	p.Counts.Groups = slices.Clone(p.Counts.Groups)
 	for i := range p.Counts.Groups {

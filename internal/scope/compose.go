@@ -10,13 +10,13 @@ import (
 	"github.com/beamscope/beamscope/internal/outcome"
 )
 
-// calculate evaluates the diagram for each VM with a probe that it calculates. An outcome of
+// calculate evaluates the diagram for each VM with an outcome that it calculates. An outcome of
 // another VM takes part if that is the only VM with an outcome of this name, because the parts of
 // one system may run in several VMs.
 func (e *Engine) calculate(f *Frame) error {
 	e.vms = e.vms[:0]
-	for i := range f.Probes {
-		p := &f.Probes[i]
+	for i := range f.Outcomes {
+		p := &f.Outcomes[i]
 		if _, ok := e.composed[p.Name]; ok && !slices.Contains(e.vms, p.VM) {
 			e.vms = append(e.vms, p.VM)
 		}
@@ -35,9 +35,9 @@ func (e *Engine) calculate(f *Frame) error {
 		if err := program.Evaluate(e.lookup); err != nil {
 			return fmt.Errorf("calculate: %w", err)
 		}
-		for i := range f.Probes {
-			if p := &f.Probes[i]; p.VM == vm {
-				if err := e.calculateProbe(p, program); err != nil {
+		for i := range f.Outcomes {
+			if p := &f.Outcomes[i]; p.VM == vm {
+				if err := e.calculateOutcome(p, program); err != nil {
 					return fmt.Errorf("outcome %s: %w", p.Name, err)
 				}
 			}
@@ -60,7 +60,7 @@ func (e *Engine) program(vm outcome.VM) (*diagram.Program, error) {
 	return p, nil
 }
 
-func (e *Engine) calculateProbe(p *Probe, program *diagram.Program) error {
+func (e *Engine) calculateOutcome(p *Outcome, program *diagram.Program) error {
 	part, ok := e.composed[p.Name]
 	if !ok {
 		return nil
@@ -138,15 +138,15 @@ func (e *Engine) deltaQ(name string) *dq.DeltaQ {
 // leaf returns the row of an outcome for the VM that is being evaluated. It returns this VM's own
 // row, or that of the only other VM with the outcome if nothing of it has ever happened here. It
 // returns nil if several VMs are possible.
-func (e *Engine) leaf(name string) *Probe {
+func (e *Engine) leaf(name string) *Outcome {
 	own, has := e.rows[seriesKey{name, e.vm}]
 	if has && e.series[seriesKey{name, e.vm}].lively {
-		return &e.frame.Probes[own]
+		return &e.frame.Outcomes[own]
 	}
 	var rows int
-	var only, lively *Probe
+	var only, lively *Outcome
 	for _, i := range e.rowsOf[name] {
-		p := &e.frame.Probes[i]
+		p := &e.frame.Outcomes[i]
 		rows++
 		only = p
 		if !e.series[seriesKey{name, p.VM}].lively {
@@ -162,7 +162,7 @@ func (e *Engine) leaf(name string) *Probe {
 	case lively != nil:
 		return lively
 	case has:
-		return &e.frame.Probes[own]
+		return &e.frame.Outcomes[own]
 	case rows == 1:
 		return only
 	}

@@ -146,7 +146,7 @@ func operators() []string {
 }
 
 // Possible rejects a condition that needs a missing QTA or diagram, and one that uses no figure.
-func (t condition) Possible(p *ProbeSystem, calculated bool) error {
+func (t condition) Possible(p *OutcomeSystem, calculated bool) error {
 	units := 0
 	for _, name := range t.uses {
 		switch {
@@ -172,7 +172,7 @@ func (t condition) Kind() string    { return "condition" }
 func (t condition) Setting() string { return t.source }
 func (t condition) Patience() int   { return 1 }
 
-func (t condition) Check(p *Probe) State {
+func (t condition) Check(p *Outcome) State {
 	if p.Counts.Unobserved {
 		return Insufficient
 	}
@@ -183,12 +183,12 @@ func (t condition) Check(p *Probe) State {
 	return alarmIf(holds == true)
 }
 
-func (t condition) Cause(p *Probe) string {
+func (t condition) Cause(p *Outcome) string {
 	return fmt.Sprintf("%s: n %d, failure %.3g, p50 %s, p99 %s", t.source, p.Counts.Instances(), failureRate(p),
 		formatSeconds(observedQuantile(p, 0.5)), formatSeconds(observedQuantile(p, 0.99)))
 }
 
-func figuresOf(p *Probe) figures {
+func figuresOf(p *Outcome) figures {
 	f := figures{
 		N:                 float64(p.Counts.Instances()),
 		OK:                float64(p.Counts.Successes),
@@ -235,7 +235,7 @@ func figuresOf(p *Probe) figures {
 func decimal(p float64) float64 { return math.Round(p*1e12) / 1e12 }
 
 // observedQuantile returns the upper bound of a quantile in seconds.
-func observedQuantile(p *Probe, q float64) float64 {
+func observedQuantile(p *Outcome, q float64) float64 {
 	if p.Observed.Empty() {
 		return math.NaN()
 	}

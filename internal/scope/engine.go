@@ -15,19 +15,19 @@ import (
 // batches give the same frames, bit for bit. It must not be used by several goroutines at once.
 type Engine struct {
 	system   *System
-	byName   map[string]int  // indexes of the system's probes by name
+	byName   map[string]int  // indexes of the system's outcomes by name
 	composed map[string]part // names that the diagram calculates
 	series   map[seriesKey]*series
 	programs map[outcome.VM]*diagram.Program
 
 	number   uint64
 	frame    Frame
-	rows     map[seriesKey]int   // indexes of the frame's probes
+	rows     map[seriesKey]int   // indexes of the frame's outcomes
 	vms      []outcome.VM        // VMs to calculate, see calculate
 	counted  []outcome.VM        // VMs with counts in the batch
 	known    map[outcome.VM]bool // the same VMs as a set
 	countsOf map[string][]int    // indexes of the batch's counts, by outcome
-	rowsOf   map[string][]int    // indexes of the frame's probes, by name
+	rowsOf   map[string][]int    // indexes of the frame's outcomes, by name
 	omitted  int                 // rows without room in the last frame
 	notices  []string            // notices for the next frame
 	begun    bool                // a window was observed, at least for some outcome
@@ -74,12 +74,12 @@ func (e *Engine) StartAt(number uint64) { e.number, e.begun = number, number > 0
 // System returns the system for the next batch.
 func (e *Engine) System() *System { return e.system }
 
-// Configure sets the system of the batches from now on. Unchanged probes keep their history.
+// Configure sets the system of the batches from now on. Unchanged outcomes keep their history.
 // Changed ones begin a new one, and the next frame has a notice. After an error everything stays
 // unchanged.
 func (e *Engine) Configure(s *System) error {
 	byName := make(map[string]int)
-	for i, p := range s.Probes {
+	for i, p := range s.Outcomes {
 		if _, err := p.Grid(); err != nil {
 			return fmt.Errorf("outcome %s: %w", p.Spec.Name, err)
 		}
@@ -116,7 +116,7 @@ func compose(s *System, byName map[string]int) (map[string]part, error) {
 			if !ok {
 				return nil, fmt.Errorf("the diagram's outcome %s is none of the system's", leaf)
 			}
-			p.width = max(p.width, s.Probes[i].Spec.BinWidth)
+			p.width = max(p.width, s.Outcomes[i].Spec.BinWidth)
 			p.shares = append(p.shares, program.Share(name, leaf))
 		}
 		composed[name] = p
@@ -144,14 +144,14 @@ func (e *Engine) carryOver(before *System) error {
 			delete(e.series, key)
 			continue
 		}
-		p := &e.system.Probes[i]
+		p := &e.system.Outcomes[i]
 		if fresh || changed[key.name] {
 			n, err := newSeries(p, e.system.History)
 			if err != nil {
 				return err
 			}
 			n.incidents, n.seen = s.incidents, s.seen
-			if sameEvents(s.probe.Spec, p.Spec) {
+			if sameEvents(s.outcome.Spec, p.Spec) {
 				n.silent, n.lively = s.silent, s.lively
 			}
 			s = n
@@ -160,20 +160,20 @@ func (e *Engine) carryOver(before *System) error {
 		if redrawn || slices.ContainsFunc(e.composed[key.name].behind, func(leaf string) bool { return changed[leaf] }) {
 			s.calculated = nil
 		}
-		s.probe = p
+		s.outcome = p
 		s.watch(p.Triggers)
 	}
 	return nil
 }
 
-// changed returns the probes whose observation has changed, and adds notices about them.
+// changed returns the outcomes whose observation has changed, and adds notices about them.
 func (e *Engine) changed(before *System) map[string]bool {
 	was := make(map[string]outcome.Spec)
-	for _, p := range before.Probes {
+	for _, p := range before.Outcomes {
 		was[p.Spec.Name] = p.Spec
 	}
 	changed := make(map[string]bool)
-	for _, p := range e.system.Probes {
+	for _, p := range e.system.Outcomes {
 		now := p.Spec
 		old, ok := was[now.Name]
 		if !ok || sameObservation(old, now) {
@@ -235,8 +235,8 @@ func (e *Engine) Step(b *outcome.Batch) (*Frame, error) {
 	if err := e.calculate(f); err != nil {
 		return nil, err
 	}
-	for i := range f.Probes {
-		p := &f.Probes[i]
+	for i := range f.Outcomes {
+		p := &f.Outcomes[i]
 		s := e.series[seriesKey{p.Name, p.VM}]
 		before := len(f.Fired)
 		f.Fired = s.trigger(p, e.system.HoldOff, f.Fired)
@@ -256,23 +256,23 @@ func isObserved(b *outcome.Batch) bool {
 	return len(b.Counts) == 0 || slices.ContainsFunc(b.Counts, func(c outcome.Counts) bool { return !c.Unobserved })
 }
 
-// explanation describes where the time went in the instances of the probe whose trigger fired. If
-// none of these is explained and the diagram calculates the probe, it describes the outcome
-// behind the probe that has the slowest explained instance, preceded by the outcome's name.
+// explanation describes where the time went in the instances of the outcome whose trigger fired. If
+// none of these is explained and the diagram calculates the outcome, it describes the outcome
+// behind the outcome that has the slowest explained instance, preceded by the outcome's name.
 func (e *Engine) explanation(x *Firing) string {
-	if at, ok := e.rows[seriesKey{x.Probe, x.VM}]; ok && e.frame.Probes[at].Explained != nil {
-		return e.explainedBy(&e.frame.Probes[at])
+	if at, ok := e.rows[seriesKey{x.Probe, x.VM}]; ok && e.frame.Outcomes[at].Explained != nil {
+		return e.explainedBy(&e.frame.Outcomes[at])
 	}
-	var slowest *Probe
+	var slowest *Outcome
 	var longest time.Duration
 	for _, name := range e.composed[x.Probe].behind {
 		at, ok := e.rows[seriesKey{name, x.VM}]
-		if !ok || e.frame.Probes[at].Explained == nil {
+		if !ok || e.frame.Outcomes[at].Explained == nil {
 			continue
 		}
-		for _, i := range e.frame.Probes[at].Instances {
+		for _, i := range e.frame.Outcomes[at].Instances {
 			if i.Trace != nil && i.Elapsed() > longest {
-				slowest, longest = &e.frame.Probes[at], i.Elapsed()
+				slowest, longest = &e.frame.Outcomes[at], i.Elapsed()
 			}
 		}
 	}
@@ -282,10 +282,10 @@ func (e *Engine) explanation(x *Firing) string {
 	return slowest.Name + ": " + e.explainedBy(slowest)
 }
 
-// explainedBy describes where the time of a probe's instances went, and which share has grown. It
+// explainedBy describes where the time of an outcome's instances went, and which share has grown. It
 // prefers a shift over several windows to growth in this window alone, which counts because a
 // trigger found the window unusual.
-func (e *Engine) explainedBy(p *Probe) string {
+func (e *Engine) explainedBy(p *Outcome) string {
 	shift := p.Explained.Shift
 	if shift == nil {
 		shift = e.series[seriesKey{p.Name, p.VM}].explained.sudden
@@ -293,7 +293,7 @@ func (e *Engine) explainedBy(p *Probe) string {
 	return p.explanation(shift)
 }
 
-// observe makes the frame's rows, one for each probe and VM. A probe may have no counts in the
+// observe makes the frame's rows, one for each outcome and VM. An outcome may have no counts in the
 // batch, for example an operator that the recording's diagram did not have. It then has a row for
 // each VM with any counts, or one row without a VM if there are none.
 func (e *Engine) observe(f *Frame, b *outcome.Batch) error {
@@ -301,9 +301,9 @@ func (e *Engine) observe(f *Frame, b *outcome.Batch) error {
 	clear(e.rows)
 	empty(e.rowsOf)
 	room := e.room()
-	rows := f.Probes[:0]
-	for i := range e.system.Probes {
-		p := &e.system.Probes[i]
+	rows := f.Outcomes[:0]
+	for i := range e.system.Outcomes {
+		p := &e.system.Outcomes[i]
 		name := p.Spec.Name
 		for _, j := range e.countsOf[name] {
 			if room.take(e, p, b.Counts[j].VM) {
@@ -319,9 +319,9 @@ func (e *Engine) observe(f *Frame, b *outcome.Batch) error {
 			}
 		}
 	}
-	f.Probes = rows
+	f.Outcomes = rows
 	for i := range rows {
-		if err := e.observeProbe(&rows[i]); err != nil {
+		if err := e.observeOutcome(&rows[i]); err != nil {
 			return fmt.Errorf("outcome %s: %w", rows[i].Name, err)
 		}
 		e.rows[seriesKey{rows[i].Name, rows[i].VM}] = i
@@ -375,8 +375,8 @@ func (e *Engine) forget(w outcome.Window) {
 }
 
 // reuse returns a new row that reuses the memory of the previous row in its place.
-func reuse(rows []Probe, p *ProbeSystem, w outcome.Window, c outcome.Counts) Probe {
-	row := Probe{Name: p.Spec.Name, VM: c.VM, Window: w, Spec: p.Spec, Counts: c, Fitted: p.Fitted, Required: p.QTA != nil}
+func reuse(rows []Outcome, p *OutcomeSystem, w outcome.Window, c outcome.Counts) Outcome {
+	row := Outcome{Name: p.Spec.Name, VM: c.VM, Window: w, Spec: p.Spec, Counts: c, Fitted: p.Fitted, Required: p.QTA != nil}
 	if len(rows) < cap(rows) {
 		old := &rows[:len(rows)+1][len(rows)]
 		row.Mean.Band, row.CalculatedMean.Band = old.Mean.Band, old.CalculatedMean.Band
@@ -384,7 +384,7 @@ func reuse(rows []Probe, p *ProbeSystem, w outcome.Window, c outcome.Counts) Pro
 	return row
 }
 
-func (e *Engine) observeProbe(p *Probe) error {
+func (e *Engine) observeOutcome(p *Outcome) error {
 	s, err := e.seriesOf(p)
 	if err != nil {
 		return err
@@ -398,12 +398,12 @@ func (e *Engine) observeProbe(p *Probe) error {
 	return s.observe(p, e.frame.Number, e.system.Samples, e.system.Bounds)
 }
 
-func (e *Engine) seriesOf(p *Probe) (*series, error) {
+func (e *Engine) seriesOf(p *Outcome) (*series, error) {
 	key := seriesKey{p.Name, p.VM}
 	if s, ok := e.series[key]; ok {
 		return s, nil
 	}
-	s, err := newSeries(&e.system.Probes[e.byName[p.Name]], e.system.History)
+	s, err := newSeries(&e.system.Outcomes[e.byName[p.Name]], e.system.History)
 	if err != nil {
 		return nil, err
 	}
@@ -411,7 +411,7 @@ func (e *Engine) seriesOf(p *Probe) (*series, error) {
 	return s, nil
 }
 
-// distribute assigns instances and explanations to each probe, the worst instances first.
+// distribute assigns instances and explanations to each outcome, the worst instances first.
 func (e *Engine) distribute(instances []outcome.Instance) {
 	for _, i := range instances {
 		if _, ok := e.rows[seriesKey{i.Outcome, i.VM}]; ok {
@@ -419,8 +419,8 @@ func (e *Engine) distribute(instances []outcome.Instance) {
 			s.instances = append(s.instances, i)
 		}
 	}
-	for i := range e.frame.Probes {
-		p := &e.frame.Probes[i]
+	for i := range e.frame.Outcomes {
+		p := &e.frame.Outcomes[i]
 		s := e.series[seriesKey{p.Name, p.VM}]
 		slices.SortStableFunc(s.instances, func(a, b outcome.Instance) int { return a.CompareWorst(&b) })
 		p.Instances = s.instances

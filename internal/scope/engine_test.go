@@ -81,8 +81,8 @@ func TestCalculatedWithoutARareBranch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range s.Probes {
-		s.Probes[i].QTA = &qta
+	for i := range s.Outcomes {
+		s.Outcomes[i].QTA = &qta
 	}
 	p := newPlay(t, s)
 	for _, tt := range []struct {
@@ -114,7 +114,7 @@ func TestCalculatedWithoutARareBranch(t *testing.T) {
 	}
 }
 
-// A probe without counts, such as a new operator in a replay, has rows for the VMs with counts,
+// An outcome without counts, such as a new operator in a replay, has rows for the VMs with counts,
 // or a row without a VM if there are none.
 func TestNotCounted(t *testing.T) {
 	other := outcome.VM{PID: 8, Node: "c@d"}
@@ -131,8 +131,8 @@ func TestNotCounted(t *testing.T) {
 	} {
 		f := p.step(tt.counts...)
 		var got []outcome.VM
-		for i := range f.Probes {
-			if x := &f.Probes[i]; x.Name == "x" {
+		for i := range f.Outcomes {
+			if x := &f.Outcomes[i]; x.Name == "x" {
 				got = append(got, x.VM)
 				if len(tt.counts) > 0 && x.Calculated.Empty() {
 					t.Errorf("nothing is calculated for %v", x.VM)
@@ -179,7 +179,7 @@ func TestAnyCounts(t *testing.T) {
 		p := newPlay(t, s)
 		for range rapid.IntRange(1, 6).Draw(r, "windows") {
 			var all []outcome.Counts
-			for _, x := range s.Probes {
+			for _, x := range s.Outcomes {
 				c := counts(x.Spec.Name, make([]uint64, x.Spec.Bins)...)
 				c.Successes = rapid.Uint64Range(0, 30).Draw(r, "successes") * rapid.Uint64Range(0, 1).Draw(r, "any")
 				c.VM.PID = rapid.IntRange(7, 9).Draw(r, "VM")
@@ -206,7 +206,7 @@ func TestCalculatedForEachVM(t *testing.T) {
 		of(remote, counts("b", 1, 0)),
 		of(one, counts("sum", 1, 0, 0, 0)), of(two, counts("sum", 1, 0, 0, 0)))
 	got := make(map[outcome.VM]float64)
-	for _, p := range f.Probes {
+	for _, p := range f.Outcomes {
 		if p.Name == "sum" {
 			got[p.VM] = p.Calculated.At(2).Lo // certainly done within 2 ms
 		}
@@ -236,8 +236,8 @@ func TestMean(t *testing.T) {
 	}
 }
 
-// A change of bins begins a new history for that probe and for the names calculated from it, with
-// a notice. Other probes keep theirs.
+// A change of bins begins a new history for that outcome and for the names calculated from it, with
+// a notice. Other outcomes keep theirs.
 func TestConfigureKeepsHistory(t *testing.T) {
 	first := system(t, "sum = a -> b;", spec("a", 2), spec("b", 2), spec("sum", 4), spec("c", 2))
 	second := system(t, "sum = a -> b;", spec("a", 4), spec("b", 2), spec("sum", 4), spec("c", 2))
@@ -250,7 +250,7 @@ func TestConfigureKeepsHistory(t *testing.T) {
 	}
 	f := p.step(counts("a", 1, 0, 0, 0), counts("b", 1, 0), counts("sum", 1, 0, 0, 0), counts("c", 1, 0))
 	got := make(map[string][]int)
-	for _, p := range f.Probes {
+	for _, p := range f.Outcomes {
 		got[p.Name] = []int{p.Mean.Windows, p.CalculatedMean.Windows, p.DivergenceWindows}
 	}
 	want := map[string][]int{"a": {1, 0, 0}, "b": {6, 0, 0}, "sum": {6, 1, 1}, "c": {6, 0, 0}}
@@ -297,7 +297,7 @@ func TestConfigureRefuses(t *testing.T) {
 	for name, bad := range map[string]*scope.System{
 		"no bins":              system(t, "", spec("a", 0)),
 		"a missing outcome":    system(t, "x = a -> b;", spec("a", 2), spec("x", 2)),
-		"bins without a width": {Probes: []scope.ProbeSystem{{Spec: outcome.Spec{Name: "a", Bins: 2}}}},
+		"bins without a width": {Outcomes: []scope.OutcomeSystem{{Spec: outcome.Spec{Name: "a", Bins: 2}}}},
 		"too many bins":        system(t, "", spec("a", dq.MaxBins+1)),
 	} {
 		if err := p.engine.Configure(bad); err == nil {
@@ -316,8 +316,8 @@ func TestVMsComeAndGo(t *testing.T) {
 	for range 3 {
 		p.step(counts("a", 1, 0))
 	}
-	if f := p.step(); len(f.Probes) != 1 || f.Probes[0].VM != (outcome.VM{}) || !f.Probes[0].Observed.Empty() {
-		t.Errorf("without VMs: %+v", f.Probes)
+	if f := p.step(); len(f.Outcomes) != 1 || f.Outcomes[0].VM != (outcome.VM{}) || !f.Outcomes[0].Observed.Empty() {
+		t.Errorf("without VMs: %+v", f.Outcomes)
 	}
 	if m := probe(t, p.step(counts("a", 1, 0)), "a").Mean.Windows; m != 4 {
 		t.Errorf("away for a window, and come back with the mean of %d windows", m)
@@ -333,7 +333,7 @@ func TestVMsComeAndGo(t *testing.T) {
 // A VM that is missing in a window does not begin another incident afterwards.
 func TestIncidentSurvivesAbsence(t *testing.T) {
 	s := system(t, "", spec("a", 2))
-	s.Probes[0].Triggers = triggers(t, "load", "0")
+	s.Outcomes[0].Triggers = triggers(t, "load", "0")
 	p := newPlay(t, s)
 	var all []string
 	for range 6 {
@@ -357,14 +357,14 @@ func TestCalculatedAcrossVMs(t *testing.T) {
 			of(one, counts("b", 0, 0)), of(two, counts("b", 1, 0)),
 			of(one, counts("sum", 1, 0, 0, 0)), of(two, counts("sum", 0, 0, 0, 0)))
 	}
-	for _, p := range f.Probes {
+	for _, p := range f.Outcomes {
 		if p.Name == "sum" && (p.Calculated.Empty() || p.Calculated.At(2).Lo != 1) {
 			t.Errorf("of VM %v: %v", p.VM, p.Calculated)
 		}
 	}
 }
 
-// Notices about changes are in the order of the probes, and occur once each.
+// Notices about changes are in the order of the outcomes, and occur once each.
 func TestNoticesInOrder(t *testing.T) {
 	for range 20 {
 		p := newPlay(t, system(t, "", spec("a", 2), spec("b", 2), spec("c", 2)))
@@ -372,7 +372,7 @@ func TestNoticesInOrder(t *testing.T) {
 		other.VM = outcome.VM{PID: 9}
 		p.step(counts("a", 1, 0), other, counts("b", 1, 0), counts("c", 1, 0))
 		next := system(t, "", spec("a", 4), spec("b", 2), spec("c", 4))
-		next.Probes[1].Spec.Span = "another"
+		next.Outcomes[1].Spec.Span = "another"
 		if err := p.engine.Configure(next); err != nil {
 			t.Fatal(err)
 		}
@@ -392,7 +392,7 @@ func TestNoticesInOrder(t *testing.T) {
 func TestManyBins(t *testing.T) {
 	s := system(t, "x = a -> b;", spec("a", 2), spec("b", 2), spec("x", 100))
 	for i := range 2 {
-		s.Probes[i].Spec.BinWidth = time.Microsecond
+		s.Outcomes[i].Spec.BinWidth = time.Microsecond
 	}
 	f := newPlay(t, s).step(counts("a", 1, 0), counts("b", 1, 0), at("x", 100, 1, 3))
 	if x := probe(t, f, "x"); x.CalculatedMean.Width <= time.Microsecond || x.CalculatedMean.Windows != 1 {
@@ -400,7 +400,7 @@ func TestManyBins(t *testing.T) {
 	}
 }
 
-// Instances are assigned to their probe and VM, the worst first.
+// Instances are assigned to their outcome and VM, the worst first.
 func TestInstances(t *testing.T) {
 	at := func(id uint64, s outcome.Status, elapsed int64) outcome.Instance {
 		return outcome.Instance{Outcome: "a", VM: beam, ID: id, Status: s, End: elapsed}
@@ -430,8 +430,8 @@ func TestClone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Probes[2].QTA = &qta
-	s.Probes[2].Triggers = triggers(t, "load", "0")
+	s.Outcomes[2].QTA = &qta
+	s.Outcomes[2].Triggers = triggers(t, "load", "0")
 	p := newPlay(t, s)
 	groups := make([]outcome.Group, 1)
 	play := func(k uint64) *scope.Frame {
@@ -466,9 +466,9 @@ func TestStepAllocatesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range s.Probes {
-		s.Probes[i].QTA = &qta
-		s.Probes[i].Triggers = triggers(t, "load", "1000000", "failure", "0.5", "hazard", "true", "loss", "true", "divergence", "0.9")
+	for i := range s.Outcomes {
+		s.Outcomes[i].QTA = &qta
+		s.Outcomes[i].Triggers = triggers(t, "load", "1000000", "failure", "0.5", "hazard", "true", "loss", "true", "divergence", "0.9")
 	}
 	p := newPlay(t, s)
 	bins := make([]uint64, 200)

@@ -65,7 +65,7 @@ type Doubt struct {
 func (s *Share) String() string { return s.Cause.share(s.Doubt).Brief() }
 
 // Explained describes where the time of the explained instances of a window went. These are the
-// worst ones, which have a trace. A window is quiet if no trigger of the probe fires or is
+// worst ones, which have a trace. A window is quiet if no trigger of the outcome fires or is
 // active.
 type Explained struct {
 	Instances int           // number of instances with a trace
@@ -149,7 +149,7 @@ func Percent(share float64) string {
 }
 
 // WorstExplained returns the worst instance with a trace, or nil.
-func (p *Probe) WorstExplained() *outcome.Instance {
+func (p *Outcome) WorstExplained() *outcome.Instance {
 	at := slices.IndexFunc(p.Instances, func(i outcome.Instance) bool { return i.Trace != nil })
 	if at < 0 {
 		return nil
@@ -159,7 +159,7 @@ func (p *Probe) WorstExplained() *outcome.Instance {
 
 // explanation explains why the instances of the window took so long: first which share has grown,
 // if any, and then where the time of the worst one went.
-func (p *Probe) explanation(grown *Shift) string {
+func (p *Outcome) explanation(grown *Shift) string {
 	var parts []string
 	if grown != nil {
 		parts = append(parts, grown.String())

@@ -52,7 +52,7 @@ func (p *play) explain(n uint64, instances ...outcome.Instance) *scope.Frame {
 	return p.batch(outcome.Batch{Time: noon.Add(time.Duration(p.next)), Counts: []outcome.Counts{counts("a", n)}, Instances: instances})
 }
 
-// explained returns the explanation of a probe, and fails if there is none.
+// explained returns the explanation of an outcome, and fails if there is none.
 func explained(t testing.TB, f *scope.Frame, name string) *scope.Explained {
 	t.Helper()
 	x := probe(t, f, name).Explained
@@ -279,7 +279,7 @@ func TestShiftBeganQuietly(t *testing.T) {
 // which share has grown in its window.
 func TestShiftWithTrigger(t *testing.T) {
 	s := system(t, "", spec("a", 1))
-	s.Probes[0].Triggers = triggers(t, "load", "5")
+	s.Outcomes[0].Triggers = triggers(t, "load", "5")
 	p := newPlay(t, s)
 	for range 10 {
 		p.explain(1, queued("a", 4*ms))
@@ -303,11 +303,11 @@ func TestShiftWithTrigger(t *testing.T) {
 	}
 }
 
-// A probe that is only calculated is explained by the slowest outcome behind it.
+// An outcome that is only calculated is explained by the slowest outcome behind it.
 func TestExplanationOfCalculated(t *testing.T) {
 	s := system(t, "both = b -> a;", spec("a", 1), spec("b", 1), spec("both", 1), spec("else", 1))
-	s.Probes[2].Triggers = triggers(t, "load", "5")
-	s.Probes[3].Triggers = triggers(t, "load", "5")
+	s.Outcomes[2].Triggers = triggers(t, "load", "5")
+	s.Outcomes[3].Triggers = triggers(t, "load", "5")
 	p := newPlay(t, s)
 	f := p.batch(outcome.Batch{Time: noon, Counts: []outcome.Counts{counts("a", 1), counts("b", 1), counts("both", 9), counts("else", 9)},
 		Instances: []outcome.Instance{queued("a", 60*ms), explainedBy("b", 1, spell{trace.GC, 1, "", 99 * ms, trace.Exact, ""})}})
@@ -331,7 +331,7 @@ func TestConfigureDropsUsualShares(t *testing.T) {
 		p.explain(1, queued("a", 4*ms))
 	}
 	on := system(t, "", spec("a", 1))
-	on.Probes[0].Spec.Explain = true
+	on.Outcomes[0].Spec.Explain = true
 	if err := p.engine.Configure(on); err != nil {
 		t.Fatal(err)
 	}
@@ -339,7 +339,7 @@ func TestConfigureDropsUsualShares(t *testing.T) {
 		t.Errorf("compared with %d windows; %q", explained(t, f, "a").Quiet, f.Notices)
 	}
 	wider := system(t, "", spec("a", 1))
-	wider.Probes[0].Spec.BinWidth = 2 * ms
+	wider.Outcomes[0].Spec.BinWidth = 2 * ms
 	if err := p.engine.Configure(wider); err != nil {
 		t.Fatal(err)
 	}

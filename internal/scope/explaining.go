@@ -30,7 +30,7 @@ const (
 	suddenQuiet = 5
 )
 
-// An explaining tracks where the time of a probe's explained instances goes, window by window.
+// An explaining tracks where the time of an outcome's explained instances goes, window by window.
 type explaining struct {
 	now    Explained
 	shift  Shift        // memory for the present shift

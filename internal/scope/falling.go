@@ -35,19 +35,19 @@ func (t silence) Setting() string {
 	return t.after.String()
 }
 
-func (t silence) Possible(*ProbeSystem, bool) error { return nil }
+func (t silence) Possible(*OutcomeSystem, bool) error { return nil }
 
 // Patience returns 1, because Check itself compares the duration.
 func (t silence) Patience() int { return 1 }
 
-func (t silence) Check(p *Probe) State {
+func (t silence) Check(p *Outcome) State {
 	if t.after == 0 {
 		return fewer(p, 1, p.Silent >= silentWindows*p.Window.Duration())
 	}
 	return fewer(p, 1, p.Silent >= t.after)
 }
 
-func (t silence) Cause(p *Probe) string {
+func (t silence) Cause(p *Outcome) string {
 	text := fmt.Sprintf("no instance has ended for %v", p.Silent)
 	if p.Counts.Starts > 0 {
 		text += fmt.Sprintf(", %d started in this window", p.Counts.Starts)
@@ -74,18 +74,18 @@ func parseFall(setting string) (Trigger, error) {
 // maxRate is the largest limit of a rate, in instances a second.
 const maxRate = 1e12
 
-func (t fall) Kind() string                      { return "rate" }
-func (t fall) Setting() string                   { return "< " + formatShare(t.limit) }
-func (t fall) Possible(*ProbeSystem, bool) error { return nil }
+func (t fall) Kind() string                        { return "rate" }
+func (t fall) Setting() string                     { return "< " + formatShare(t.limit) }
+func (t fall) Possible(*OutcomeSystem, bool) error { return nil }
 
 // Patience returns more than 1, because rare instances come unevenly.
 func (t fall) Patience() int { return 3 }
 
-func (t fall) Check(p *Probe) State {
+func (t fall) Check(p *Outcome) State {
 	return fewer(p, t.limit*p.Window.Duration().Seconds(), p.Rate() < t.limit)
 }
 
-func (t fall) Cause(p *Probe) string {
+func (t fall) Cause(p *Outcome) string {
 	rate, limit := distinct(p.Rate(), t.limit)
 	return fmt.Sprintf("%s instances a second, less than %s", rate, limit)
 }
@@ -93,7 +93,7 @@ func (t fall) Cause(p *Probe) string {
 // fewer returns the state of a window, where yes means that fewer instances were counted than the
 // limit. The state is insufficient if the window was not completely observed, or if lost
 // instances might be the missing ones.
-func fewer(p *Probe, limit float64, yes bool) State {
+func fewer(p *Outcome, limit float64, yes bool) State {
 	possible := float64(p.Counts.Instances() + p.Counts.Loss.Total())
 	switch {
 	case p.Counts.Unobserved:

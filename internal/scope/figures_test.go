@@ -13,15 +13,15 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// figured returns a probe whose figures all differ: 1000 instances in bins of a millisecond, a
+// figured returns an outcome whose figures all differ: 1000 instances in bins of a millisecond, a
 // hundredth of them up to 1 ms, a quarter up to 2 ms, a half up to 3 ms and so on.
-func figured(t *testing.T) *Probe {
+func figured(t *testing.T) *Outcome {
 	t.Helper()
 	grid, err := dq.NewGrid(time.Millisecond, 8)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Probe{Name: "x", Silent: 1500 * time.Millisecond, Window: outcome.Window{From: 0, To: int64(4 * time.Second)}}
+	p := &Outcome{Name: "x", Silent: 1500 * time.Millisecond, Window: outcome.Window{From: 0, To: int64(4 * time.Second)}}
 	bins := []uint64{10, 240, 250, 0, 250, 0, 0, 240}
 	p.Counts = outcome.Counts{Successes: 990, Failures: 3, Timeouts: 7, Bins: bins, Orphans: 11, Lates: 13,
 		Loss: outcome.Loss{NoRoom: 2, Unpaired: 3}}
@@ -37,7 +37,7 @@ func figured(t *testing.T) *Probe {
 	return p
 }
 
-func check(t *testing.T, p *Probe, condition string) State {
+func check(t *testing.T, p *Outcome, condition string) State {
 	t.Helper()
 	trigger, err := ParseTrigger("condition", condition)
 	if err != nil {
@@ -82,7 +82,7 @@ func TestUnknownFigures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Probe{Observed: nothing, Window: outcome.Window{To: 1}}
+	p := &Outcome{Observed: nothing, Window: outcome.Window{To: 1}}
 	for _, name := range []string{"failure", "p25", "p50", "p75", "p99", "calculated_p50", "calculated_p99", "calculated_failure", "divergence", "slack"} {
 		if got := check(t, p, fmt.Sprintf("%s < 1 || %s >= 1", name, name)); got != Quiet {
 			t.Errorf("%s is known without anything: %v", name, got)
@@ -106,7 +106,7 @@ func TestUnknownFigures(t *testing.T) {
 	if want := "n > 0: n 1, failure 1, p50 ∞, p99 ∞"; cause != want {
 		t.Errorf("%q, want %q", cause, want)
 	}
-	if got := (condition{source: "n > 0"}).Cause(&Probe{Observed: nothing}); got != "n > 0: n 0, failure 0, p50 unknown, p99 unknown" {
+	if got := (condition{source: "n > 0"}).Cause(&Outcome{Observed: nothing}); got != "n > 0: n 0, failure 0, p50 unknown, p99 unknown" {
 		t.Errorf("%q", got)
 	}
 	if got := (condition{source: "n > 0"}).Cause(figured(t)); got != "n > 0: n 1000, failure 0.01, p50 3ms, p99 8ms" {
@@ -120,11 +120,11 @@ func TestPossible(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	with, without := &ProbeSystem{QTA: &required}, &ProbeSystem{}
+	with, without := &OutcomeSystem{QTA: &required}, &OutcomeSystem{}
 	with.Spec.Name, without.Spec.Name = "x", "x"
 	for _, tt := range []struct {
 		kind, setting string
-		probe         *ProbeSystem
+		probe         *OutcomeSystem
 		calculated    bool
 		want          string // of the error; "" for no error
 	}{
@@ -217,18 +217,18 @@ func TestHazardOfEither(t *testing.T) {
 			case observed == Quiet || calculated == Quiet:
 				want = Quiet
 			}
-			if got := (hazard{0.1}).Check(&Probe{Judgement: j, CalculatedJudgement: k}); got != want {
+			if got := (hazard{0.1}).Check(&Outcome{Judgement: j, CalculatedJudgement: k}); got != want {
 				t.Errorf("observed %v, calculated %v: %v, want %v", observed, calculated, got, want)
 			}
 			// A ΔQ without a verdict has no effect.
-			if got, same := (hazard{0.1}).Check(&Probe{Judgement: j, CalculatedJudgement: k, Insufficient: fewInstances}),
-				(hazard{0.1}).Check(&Probe{CalculatedJudgement: k}); got != same {
+			if got, same := (hazard{0.1}).Check(&Outcome{Judgement: j, CalculatedJudgement: k, Insufficient: fewInstances}),
+				(hazard{0.1}).Check(&Outcome{CalculatedJudgement: k}); got != same {
 				t.Errorf("observed insufficient, calculated %v: %v, want %v", calculated, got, same)
 			}
 		}
 	}
 	for slack, want := range map[float64]State{0.1: Quiet, 0.1 - 0.9e-12: Quiet, 0.1 - 1.1e-12: Alarm, 0.2: Quiet, 0: Alarm} {
-		if got := (hazard{0.1}).Check(&Probe{Judgement: &dq.Judgement{Met: dq.Yes, Slack: &dq.Margin{Probability: slack}}}); got != want {
+		if got := (hazard{0.1}).Check(&Outcome{Judgement: &dq.Judgement{Met: dq.Yes, Slack: &dq.Margin{Probability: slack}}}); got != want {
 			t.Errorf("a slack of %v: %v, want %v", slack, got, want)
 		}
 	}
@@ -238,7 +238,7 @@ func TestHazardOfEither(t *testing.T) {
 	violated := func(final bool) *dq.Judgement {
 		return &dq.Judgement{Met: dq.No, Points: point(final), Hazard: &dq.Margin{Probability: 0.4}}
 	}
-	for want, p := range map[string]*Probe{
+	for want, p := range map[string]*Outcome{
 		"the observed ΔQ violates the QTA: 65 % succeed within 1ms, 90 % have to":   {Judgement: violated(false)},
 		"the calculated ΔQ violates the QTA: 65 % succeed, 90 % have to":            {Judgement: judged[Quiet], CalculatedJudgement: violated(true)},
 		"the observed ΔQ has a slack of 0.05 in probability, less than 0.1":         {Judgement: &dq.Judgement{Met: dq.Yes, Slack: &dq.Margin{Probability: 0.05}}},
@@ -253,15 +253,15 @@ func TestHazardOfEither(t *testing.T) {
 // Triggers at their limits give the expected states.
 func TestTriggersAtTheirLimits(t *testing.T) {
 	window := outcome.Window{From: 0, To: int64(2 * time.Second)}
-	of := func(ok, failed, lost uint64) *Probe {
-		return &Probe{Window: window, Counts: outcome.Counts{Successes: ok, Failures: failed, Loss: outcome.Loss{NoRoom: lost}}}
+	of := func(ok, failed, lost uint64) *Outcome {
+		return &Outcome{Window: window, Counts: outcome.Counts{Successes: ok, Failures: failed, Loss: outcome.Loss{NoRoom: lost}}}
 	}
 	unobserved := of(0, 0, 0)
 	unobserved.Counts.Unobserved = true
-	silent := func(ok, lost uint64, d time.Duration) *Probe { p := of(ok, 0, lost); p.Silent = d; return p }
+	silent := func(ok, lost uint64, d time.Duration) *Outcome { p := of(ok, 0, lost); p.Silent = d; return p }
 	for _, tt := range []struct {
 		kind, setting string
-		p             *Probe
+		p             *Outcome
 		want          State
 	}{
 		{"load", "10", of(10, 0, 5), Quiet}, {"load", "10", of(10, 1, 0), Alarm},
@@ -274,16 +274,16 @@ func TestTriggersAtTheirLimits(t *testing.T) {
 		{"silence", "3s", silent(0, 0, 3*time.Second), Alarm}, {"silence", "3s", silent(0, 0, 3*time.Second-1), Quiet},
 		{"silence", "3s", silent(0, 1, 3*time.Second), Insufficient}, {"silence", "true", silent(0, 0, silentWindows*2*time.Second), Alarm},
 		{"silence", "true", silent(0, 0, silentWindows*2*time.Second-1), Quiet},
-		{"divergence", "0.1", &Probe{Divergence: &dq.Divergence{Lasting: 0.1}}, Alarm},
-		{"divergence", "0.1", &Probe{Divergence: &dq.Divergence{Lasting: math.Nextafter(0.1, 0), Distance: dq.Bounds{Lo: 1, Hi: 1}}}, Quiet},
-		{"divergence", "0.1", &Probe{Divergence: &dq.Divergence{Lasting: 1}, Insufficient: fewInstances, CalculatedInsufficient: fewInstances}, Alarm},
-		{"divergence", "0.1", &Probe{Divergence: &dq.Divergence{Lasting: 1}, Insufficient: withLoss}, Insufficient},
-		{"divergence", "0.1", &Probe{Divergence: &dq.Divergence{Lasting: 1}, CalculatedInsufficient: noInstances}, Insufficient},
-		{"divergence", "0.1", &Probe{}, Insufficient},
-		{"qta", "true", &Probe{}, Insufficient},
-		{"qta", "true", &Probe{Judgement: &dq.Judgement{Met: dq.No}}, Alarm},
-		{"qta", "true", &Probe{Judgement: &dq.Judgement{Met: dq.CannotTell}}, Quiet},
-		{"qta", "true", &Probe{Judgement: &dq.Judgement{Met: dq.No}, Insufficient: withLoss}, Insufficient},
+		{"divergence", "0.1", &Outcome{Divergence: &dq.Divergence{Lasting: 0.1}}, Alarm},
+		{"divergence", "0.1", &Outcome{Divergence: &dq.Divergence{Lasting: math.Nextafter(0.1, 0), Distance: dq.Bounds{Lo: 1, Hi: 1}}}, Quiet},
+		{"divergence", "0.1", &Outcome{Divergence: &dq.Divergence{Lasting: 1}, Insufficient: fewInstances, CalculatedInsufficient: fewInstances}, Alarm},
+		{"divergence", "0.1", &Outcome{Divergence: &dq.Divergence{Lasting: 1}, Insufficient: withLoss}, Insufficient},
+		{"divergence", "0.1", &Outcome{Divergence: &dq.Divergence{Lasting: 1}, CalculatedInsufficient: noInstances}, Insufficient},
+		{"divergence", "0.1", &Outcome{}, Insufficient},
+		{"qta", "true", &Outcome{}, Insufficient},
+		{"qta", "true", &Outcome{Judgement: &dq.Judgement{Met: dq.No}}, Alarm},
+		{"qta", "true", &Outcome{Judgement: &dq.Judgement{Met: dq.CannotTell}}, Quiet},
+		{"qta", "true", &Outcome{Judgement: &dq.Judgement{Met: dq.No}, Insufficient: withLoss}, Insufficient},
 	} {
 		trigger, err := ParseTrigger(tt.kind, tt.setting)
 		if err != nil {
@@ -295,7 +295,7 @@ func TestTriggersAtTheirLimits(t *testing.T) {
 	}
 	for want, got := range map[string]string{
 		"11 instances in a window, more than 10":                 load{10}.Cause(of(11, 0, 0)),
-		"25 % failed or timed out, more than 5 %":                failure{0.05}.Cause(&Probe{Counts: outcome.Counts{Successes: 6, Failures: 1, Timeouts: 1}}),
+		"25 % failed or timed out, more than 5 %":                failure{0.05}.Cause(&Outcome{Counts: outcome.Counts{Successes: 6, Failures: 1, Timeouts: 1}}),
 		"3 lost, more than 2":                                    loss{2}.Cause(of(0, 0, 3)),
 		"the window was not observed as a whole; 0 lost besides": loss{2}.Cause(unobserved),
 		"4.5 instances a second, less than 5":                    fall{5}.Cause(of(9, 0, 0)),
@@ -314,39 +314,39 @@ func TestSizeOfASeries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := func(name string, width time.Duration, bins int) ProbeSystem {
-		return ProbeSystem{Spec: outcome.Spec{Name: name, Span: name, BinWidth: width, Bins: bins}}
+	of := func(name string, width time.Duration, bins int) OutcomeSystem {
+		return OutcomeSystem{Spec: outcome.Spec{Name: name, Span: name, BinWidth: width, Bins: bins}}
 	}
 	s := &System{Window: time.Second, History: 30, Diagram: file,
-		Probes: []ProbeSystem{of("a", time.Millisecond, 10), of("b", 2*time.Millisecond, 10), of("x", time.Millisecond, 100)}}
+		Outcomes: []OutcomeSystem{of("a", time.Millisecond, 10), of("b", 2*time.Millisecond, 10), of("x", time.Millisecond, 100)}}
 	e, err := NewEngine(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := e.size(&s.Probes[0]), int64(11*(30+10)*8); got != want {
+	if got, want := e.size(&s.Outcomes[0]), int64(11*(30+10)*8); got != want {
 		t.Errorf("a takes %d bytes, want %d", got, want)
 	}
 	// In bins of 2 ms, x has 50 bins and one more edge. It may have one bin more.
 	own := int64(101 * (30 + 10) * 8)
-	if got := e.size(&s.Probes[2]) - own; got < 51*(5*30+10)*8 || got > 52*(5*30+10)*8 {
+	if got := e.size(&s.Outcomes[2]) - own; got < 51*(5*30+10)*8 || got > 52*(5*30+10)*8 {
 		t.Errorf("x takes %d bytes for what is calculated", got)
 	}
 	// With 99 ms it also has 50 bins, because the last one is cut off.
-	s.Probes[2].Spec.Bins = 99
+	s.Outcomes[2].Spec.Bins = 99
 	own = 100 * (30 + 10) * 8
-	if got := e.size(&s.Probes[2]) - own; got < 51*(5*30+10)*8 || got > 52*(5*30+10)*8 {
+	if got := e.size(&s.Outcomes[2]) - own; got < 51*(5*30+10)*8 || got > 52*(5*30+10)*8 {
 		t.Errorf("x of 99 ms takes %d bytes for what is calculated", got)
 	}
-	s.Probes[2].Spec.Bins, s.Probes[2].Spec.BinWidth = 2, 1<<50
-	if got := e.size(&s.Probes[2]) - 3*40*8; got != (dq.MaxBins+1)*160*8 {
+	s.Outcomes[2].Spec.Bins, s.Outcomes[2].Spec.BinWidth = 2, 1<<50
+	if got := e.size(&s.Outcomes[2]) - 3*40*8; got != (dq.MaxBins+1)*160*8 {
 		t.Errorf("x takes %d bytes for what is calculated in as many bins as there are", got)
 	}
 }
 
 // Data that fits exactly gets room. Data that does not fit is counted as left out.
 func TestRoomForOne(t *testing.T) {
-	p := ProbeSystem{Spec: outcome.Spec{Name: "a", Span: "a", BinWidth: time.Millisecond, Bins: 10}}
-	e, err := NewEngine(&System{Window: time.Second, History: 30, Probes: []ProbeSystem{p}})
+	p := OutcomeSystem{Spec: outcome.Spec{Name: "a", Span: "a", BinWidth: time.Millisecond, Bins: 10}}
+	e, err := NewEngine(&System{Window: time.Second, History: 30, Outcomes: []OutcomeSystem{p}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -424,10 +424,10 @@ func TestProgramsOfExitedVMs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := func(name string) ProbeSystem {
-		return ProbeSystem{Spec: outcome.Spec{Name: name, Span: name, BinWidth: time.Millisecond, Bins: 2}}
+	of := func(name string) OutcomeSystem {
+		return OutcomeSystem{Spec: outcome.Spec{Name: name, Span: name, BinWidth: time.Millisecond, Bins: 2}}
 	}
-	e, err := NewEngine(&System{Window: time.Second, History: 1, Bounds: MeanBounds{StandardErrors: 1}, Diagram: file, Probes: []ProbeSystem{of("a"), of("x")}})
+	e, err := NewEngine(&System{Window: time.Second, History: 1, Bounds: MeanBounds{StandardErrors: 1}, Diagram: file, Outcomes: []OutcomeSystem{of("a"), of("x")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -451,8 +451,8 @@ func TestWhenASeriesIsDropped(t *testing.T) {
 		holdOff time.Duration
 		after   int // windows
 	}{{3, time.Second, 3}, {1, 3 * time.Second, 4}, {2, 0, 2}, {3, 3 * time.Second, 4}, {1, 2500 * time.Millisecond, 3}, {1, 0, 1}} {
-		p := ProbeSystem{Spec: outcome.Spec{Name: "a", Span: "a", BinWidth: time.Millisecond, Bins: 1}}
-		e, err := NewEngine(&System{Window: time.Second, History: tt.history, HoldOff: tt.holdOff, Bounds: MeanBounds{StandardErrors: 1}, Probes: []ProbeSystem{p}})
+		p := OutcomeSystem{Spec: outcome.Spec{Name: "a", Span: "a", BinWidth: time.Millisecond, Bins: 1}}
+		e, err := NewEngine(&System{Window: time.Second, History: tt.history, HoldOff: tt.holdOff, Bounds: MeanBounds{StandardErrors: 1}, Outcomes: []OutcomeSystem{p}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -493,12 +493,12 @@ func TestSameEvents(t *testing.T) {
 	}
 }
 
-// Only probes of the system have series, whatever else has changed.
+// Only outcomes of the system have series, whatever else has changed.
 func TestSeriesOfTheSystem(t *testing.T) {
 	of := func(window time.Duration, names ...string) *System {
 		s := &System{Window: window, History: 1, Bounds: MeanBounds{StandardErrors: 1}}
 		for _, name := range names {
-			s.Probes = append(s.Probes, ProbeSystem{Spec: outcome.Spec{Name: name, Span: name, BinWidth: time.Millisecond, Bins: 1}})
+			s.Outcomes = append(s.Outcomes, OutcomeSystem{Spec: outcome.Spec{Name: name, Span: name, BinWidth: time.Millisecond, Bins: 1}})
 		}
 		return s
 	}

@@ -18,8 +18,8 @@ type Frame struct {
 	Window outcome.Window
 	Time   time.Time // wall time of the window's end
 
-	// Probes are in the order of the system. A probe has an entry for each of its VMs.
-	Probes []Probe
+	// Outcomes are in the order of the system. An outcome has an entry for each of its VMs.
+	Outcomes []Outcome
 
 	Fired    []Firing // triggers that fired in this window
 	Notices  []string // what changed since the last frame, for example that a new history begins
@@ -35,12 +35,12 @@ type Frame struct {
 // something was counted although no program of ours ran in a VM: VMs recorded it in their memory,
 // applications sent it over TCP, or a script reported it.
 func (f *Frame) Unpriced() bool {
-	counted := func(p Probe) bool { return p.Counts.Starts+p.Counts.Ends+p.Counts.Instances() > 0 }
-	return f.Cost.Events == 0 && slices.ContainsFunc(f.Probes, counted)
+	counted := func(p Outcome) bool { return p.Counts.Starts+p.Counts.Ends+p.Counts.Instances() > 0 }
+	return f.Cost.Events == 0 && slices.ContainsFunc(f.Outcomes, counted)
 }
 
-// A Probe is the result for one probe of one VM in one window.
-type Probe struct {
+// An Outcome is the result for one outcome of one VM in one window.
+type Outcome struct {
 	Name   string
 	VM     outcome.VM
 	Window outcome.Window
@@ -51,7 +51,7 @@ type Probe struct {
 	// have succeeded.
 	Fitted bool
 
-	// Required says that the probe has a QTA.
+	// Required says that the outcome has a QTA.
 	Required bool
 
 	// Silent is the time without an ended instance, up to the end of the window. It counts from
@@ -60,14 +60,14 @@ type Probe struct {
 	// instances may have ended then.
 	Silent time.Duration
 
-	// Seen reports whether the probe has ever had an event, an instance or a loss.
+	// Seen reports whether the outcome has ever had an event, an instance or a loss.
 	Seen bool
 
 	Observed *dq.Observed // empty if there were no instances
 	Mean     Mean         // of the observed ΔQs
 
 	// Calculated is the ΔQ that the diagram calculates from the observed ΔQs of its outcomes. It is
-	// nil for a probe that is not calculated, and empty in a window in which one of these outcomes
+	// nil for an outcome that is not calculated, and empty in a window in which one of these outcomes
 	// has no instances.
 	Calculated     *dq.DeltaQ
 	CalculatedMean Mean
@@ -138,20 +138,20 @@ type Firing struct {
 	VM      outcome.VM
 	Cause   string // the observation that made the trigger fire, as text
 
-	// Explanation describes where the time of the probe's instances went, as text. It is "" if
+	// Explanation describes where the time of the outcome's instances went, as text. It is "" if
 	// unknown.
 	Explanation string
 }
 
 // Rate returns instances a second.
-func (p *Probe) Rate() float64 {
+func (p *Outcome) Rate() float64 {
 	return float64(p.Counts.Instances()) / p.Window.Duration().Seconds()
 }
 
 // LeastSuccess returns a lower bound of the share of successes. It assumes that all lost
-// instances, and all instances in [Probe.Slower], did not succeed. least is false if there were
+// instances, and all instances in [Outcome.Slower], did not succeed. least is false if there were
 // none of these, so that the share is exact. ok is false if there are no instances at all.
-func (p *Probe) LeastSuccess() (share float64, least, ok bool) {
+func (p *Outcome) LeastSuccess() (share float64, least, ok bool) {
 	n := p.Counts.Instances()
 	all := n + p.Counts.Loss.Total()
 	if all == 0 {
@@ -162,7 +162,7 @@ func (p *Probe) LeastSuccess() (share float64, least, ok bool) {
 
 // Slower returns the number of instances that took longer than a dMax that beamscope chose.
 // Whether they succeeded is unknown.
-func (p *Probe) Slower() uint64 {
+func (p *Outcome) Slower() uint64 {
 	if !p.Fitted {
 		return 0
 	}
@@ -171,14 +171,14 @@ func (p *Probe) Slower() uint64 {
 
 // QuantileSlower reports whether a quantile may be a delay above a dMax that beamscope
 // chose, rather than in the intangible mass.
-func (p *Probe) QuantileSlower(q float64) bool {
+func (p *Outcome) QuantileSlower(q float64) bool {
 	n := p.Counts.Instances()
 	return p.Slower() > 0 && dq.AtLeast(float64(n-p.Counts.Failures)/float64(n), q)
 }
 
 // QuantileMayBeLonger reports whether a quantile of the observed ΔQ would be longer if all lost
 // instances had failed. It does so for each quantile of a window that was not observed as a whole.
-func (p *Probe) QuantileMayBeLonger(q float64) bool {
+func (p *Outcome) QuantileMayBeLonger(q float64) bool {
 	d, ok := p.Observed.QuantileFigure(q)
 	if !ok || p.Counts.Unobserved {
 		return ok
@@ -188,8 +188,8 @@ func (p *Probe) QuantileMayBeLonger(q float64) bool {
 	return !ok || worst > d
 }
 
-// GroupQuantileSlower is QuantileSlower for one of the probe's groups.
-func (p *Probe) GroupQuantileSlower(g *outcome.Group, q float64) bool {
+// GroupQuantileSlower is QuantileSlower for one of the outcome's groups.
+func (p *Outcome) GroupQuantileSlower(g *outcome.Group, q float64) bool {
 	n := g.Instances()
 	return p.Fitted && g.Timeouts > 0 && dq.AtLeast(float64(n-g.Failures)/float64(n), q)
 }

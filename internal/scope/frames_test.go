@@ -76,7 +76,7 @@ func TestGoldenSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bare, required, easy := scope.ProbeSystem{Spec: spec("a", 4)}, scope.ProbeSystem{Spec: spec("a", 4), QTA: &qta}, scope.ProbeSystem{Spec: spec("a", 4), QTA: &loose}
+	bare, required, easy := scope.OutcomeSystem{Spec: spec("a", 4)}, scope.OutcomeSystem{Spec: spec("a", 4), QTA: &qta}, scope.OutcomeSystem{Spec: spec("a", 4), QTA: &loose}
 	var lines []string
 	for _, kind := range append(scope.TriggerNames(), "nonsense") {
 		for _, setting := range slices.Concat(settings[""], settings[kind]) {
@@ -90,7 +90,7 @@ func TestGoldenSettings(t *testing.T) {
 				lines = append(lines, line(place, "none", true))
 				continue
 			}
-			possible := func(p *scope.ProbeSystem, calculated bool) string {
+			possible := func(p *scope.OutcomeSystem, calculated bool) string {
 				if err := trigger.Possible(p, calculated); err != nil {
 					return err.Error()
 				}
@@ -260,8 +260,8 @@ func (g *generator) window(n int, s *scope.System) outcome.Batch {
 	if is == lossy {
 		b.Rejected = outcome.Rejected{Count: g.below(5), Last: "{a,1}: not a span"}
 	}
-	for i := range s.Probes {
-		spec := s.Probes[i].Spec
+	for i := range s.Outcomes {
+		spec := s.Outcomes[i].Spec
 		for _, vm := range g.vms(i, is) {
 			if is == absent && i%2 == 1 {
 				continue
@@ -372,8 +372,8 @@ func frameLines(f *scope.Frame) []string {
 	for _, n := range f.Notices {
 		lines = append(lines, place+" notice | "+n)
 	}
-	for i := range f.Probes {
-		lines = append(lines, rowLine(place, &f.Probes[i]))
+	for i := range f.Outcomes {
+		lines = append(lines, rowLine(place, &f.Outcomes[i]))
 	}
 	for _, x := range f.Fired {
 		lines = append(lines, line(place+" fired", "trigger", x.Trigger, "setting", x.Setting, "probe", x.Probe, "vm", x.VM, "cause", x.Cause, "explanation", x.Explanation))
@@ -381,7 +381,7 @@ func frameLines(f *scope.Frame) []string {
 	return lines
 }
 
-func rowLine(place string, p *scope.Probe) string {
+func rowLine(place string, p *scope.Outcome) string {
 	place = fmt.Sprintf("%s %s of %v", place, p.Name, p.VM)
 	least, lost, ok := p.LeastSuccess()
 	input := struct {

@@ -9,7 +9,7 @@ import (
 
 // Inferred reports whether some starts and ends of instances in the window were paired by order,
 // so that they may not belong together.
-func (p *Probe) Inferred() bool { return p.Counts.Inferred > 0 }
+func (p *Outcome) Inferred() bool { return p.Counts.Inferred > 0 }
 
 // TopGroups returns the first k groups with a key, and the sum of all further ones as rest, a
 // group without a key. others is the number of groups in rest, or 0. All instances without room

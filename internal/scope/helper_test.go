@@ -23,7 +23,7 @@ func spec(name string, bins int) outcome.Spec {
 	return outcome.Spec{Name: name, Span: name, BinWidth: ms, Bins: bins}
 }
 
-// system returns a system with probes for these specs and a diagram, or no diagram for "".
+// system returns a system with outcomes for these specs and a diagram, or no diagram for "".
 func system(t testing.TB, source string, specs ...outcome.Spec) *scope.System {
 	t.Helper()
 	s := &scope.System{
@@ -34,7 +34,7 @@ func system(t testing.TB, source string, specs ...outcome.Spec) *scope.System {
 		HoldOff: scope.DefaultHoldOff,
 	}
 	for _, p := range specs {
-		s.Probes = append(s.Probes, scope.ProbeSystem{Spec: p})
+		s.Outcomes = append(s.Outcomes, scope.OutcomeSystem{Spec: p})
 	}
 	if source != "" {
 		var err error
@@ -103,7 +103,7 @@ func (p *play) batch(b outcome.Batch) *scope.Frame {
 	return f
 }
 
-// fired returns the kinds of the triggers that fired, with their probes.
+// fired returns the kinds of the triggers that fired, with their outcomes.
 func fired(f *scope.Frame) []string {
 	var all []string
 	for _, x := range f.Fired {
@@ -112,18 +112,18 @@ func fired(f *scope.Frame) []string {
 	return all
 }
 
-// probe returns the only row of a probe.
-func probe(t testing.TB, f *scope.Frame, name string) *scope.Probe {
+// outcome returns the only row of an outcome.
+func probe(t testing.TB, f *scope.Frame, name string) *scope.Outcome {
 	t.Helper()
-	var found *scope.Probe
-	for i := range f.Probes {
-		if f.Probes[i].Name != name {
+	var found *scope.Outcome
+	for i := range f.Outcomes {
+		if f.Outcomes[i].Name != name {
 			continue
 		}
 		if found != nil {
 			t.Fatalf("probe %s is there twice", name)
 		}
-		found = &f.Probes[i]
+		found = &f.Outcomes[i]
 	}
 	if found == nil {
 		t.Fatalf("there is no probe %s", name)

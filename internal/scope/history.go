@@ -59,7 +59,7 @@ func (h *history) write(m *Mean, n uint64, bounds MeanBounds) error {
 	return bounds.write(&m.Band, h.window)
 }
 
-// A calculation keeps the calculated ΔQs of a probe in the last windows, and their comparison
+// A calculation keeps the calculated ΔQs of an outcome in the last windows, and their comparison
 // with the observed ones.
 type calculation struct {
 	mean       history
@@ -70,7 +70,7 @@ type calculation struct {
 	rebinned   dq.DeltaQ
 }
 
-// newCalculation returns a calculation for a probe with bins of this width up to dMax. It uses a
+// newCalculation returns a calculation for an outcome with bins of this width up to dMax. It uses a
 // larger width if there would be too many bins.
 func newCalculation(width, dMax time.Duration, keep int) (*calculation, error) {
 	width = max(width, (dMax+dq.MaxBins-1)/dq.MaxBins)

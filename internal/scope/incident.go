@@ -5,7 +5,7 @@ import "time"
 // calm is the number of quiet windows in a row that ends an incident.
 const calm = 3
 
-// An incident tracks one trigger of one probe. An incident fires once, however long it lasts and
+// An incident tracks one trigger of one outcome. An incident fires once, however long it lasts and
 // even if it flickers.
 type incident struct {
 	trigger Trigger
@@ -17,7 +17,7 @@ type incident struct {
 
 // step adds a window, and reports whether the trigger fires. An incident ends after some quiet
 // windows, but not before the hold-off has passed since it began.
-func (in *incident) step(p *Probe, holdOff time.Duration) bool {
+func (in *incident) step(p *Outcome, holdOff time.Duration) bool {
 	switch in.trigger.Check(p) {
 	case Alarm:
 		in.alarms++

@@ -47,8 +47,8 @@ func TestCloneSharesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Probes[2].QTA = &qta
-	s.Probes[2].Triggers = triggers(t, "load", "0")
+	s.Outcomes[2].QTA = &qta
+	s.Outcomes[2].Triggers = triggers(t, "load", "0")
 	p := newPlay(t, s)
 	x := counts("x", 2, 0, 0, 1)
 	x.Groups = []outcome.Group{{Key: "g", Successes: 2, Delays: delays(2, ms)}}
@@ -79,11 +79,11 @@ func TestVMsLeftOut(t *testing.T) {
 		c.VM = outcome.VM{PID: i + 1}
 		all = append(all, c)
 	}
-	if f := p.step(all...); len(f.Probes) != scope.MaxVMs || len(f.Notices) != 1 || !strings.HasPrefix(f.Notices[0], "44 outcomes of VMs") {
-		t.Errorf("%d rows, notices %q", len(f.Probes), f.Notices)
+	if f := p.step(all...); len(f.Outcomes) != scope.MaxVMs || len(f.Notices) != 1 || !strings.HasPrefix(f.Notices[0], "44 outcomes of VMs") {
+		t.Errorf("%d rows, notices %q", len(f.Outcomes), f.Notices)
 	}
-	if f := p.step(all[:scope.MaxVMs]...); len(f.Probes) != scope.MaxVMs || len(f.Notices) != 1 || !strings.Contains(f.Notices[0], "shown again") {
-		t.Errorf("%d rows, notices %q", len(f.Probes), f.Notices)
+	if f := p.step(all[:scope.MaxVMs]...); len(f.Outcomes) != scope.MaxVMs || len(f.Notices) != 1 || !strings.Contains(f.Notices[0], "shown again") {
+		t.Errorf("%d rows, notices %q", len(f.Outcomes), f.Notices)
 	}
 	if f := p.step(all[:1]...); len(f.Notices) != 0 {
 		t.Errorf("%q", f.Notices)
@@ -199,7 +199,7 @@ func TestCostOfCollector(t *testing.T) {
 }
 
 // A result that is calculated from few instances may deviate by chance, however many instances of
-// the probe are observed. A part without instances contributes nothing to that.
+// the outcome are observed. A part without instances contributes nothing to that.
 func TestChanceOfFewInstancesBehind(t *testing.T) {
 	for _, tt := range []struct {
 		n            uint64
@@ -239,14 +239,14 @@ func TestCalculatedInWiderBins(t *testing.T) {
 	}
 }
 
-// The slowest instance with a trace behind a probe counts, in any order.
+// The slowest instance with a trace behind an outcome counts, in any order.
 func TestExplanationByTheSlowestTrace(t *testing.T) {
 	untraced := outcome.Instance{Outcome: "b", VM: beam, ID: 3, End: int64(time.Second)}
 	a := []outcome.Instance{queued("a", 60*ms), explainedBy("a", 8, spell{})}
 	b := []outcome.Instance{explainedBy("b", 1, spell{time: 99 * ms}), explainedBy("b", 2, spell{time: 5 * ms}), untraced}
 	for _, definition := range []string{"both = b -> a;", "both = a -> b;"} {
 		s := system(t, definition, spec("a", 1), spec("b", 1), spec("both", 1))
-		s.Probes[2].Triggers = triggers(t, "load", "5")
+		s.Outcomes[2].Triggers = triggers(t, "load", "5")
 		f := newPlay(t, s).batch(outcome.Batch{Time: noon, Counts: []outcome.Counts{counts("a", 2), counts("b", 3), counts("both", 9)},
 			Instances: append(a[:2:2], b...)})
 		if len(f.Fired) != 1 || !strings.HasPrefix(f.Fired[0].Explanation, "a: ") {
@@ -262,8 +262,8 @@ func TestNoticesOfAnotherSystem(t *testing.T) {
 	p.step(batch...)
 	other := system(t, "x = f:x(a, b);", spec("a", 2), spec("b", 2), spec("x", 4), spec("c", 3))
 	other.Window, other.History = 2*time.Second, 7
-	other.Probes[0].Spec.Span = "another"
-	other.Probes[1].Spec.Explain = true // changes nothing
+	other.Outcomes[0].Spec.Span = "another"
+	other.Outcomes[1].Spec.Explain = true // changes nothing
 	if err := p.engine.Configure(other); err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +285,7 @@ func TestNoticesOfAnotherSystem(t *testing.T) {
 	for _, source := range []string{"", "x = a -> b;"} {
 		next := system(t, source, spec("a", 2), spec("b", 2), spec("x", 4), spec("c", 3))
 		next.Window, next.History = other.Window, other.History
-		next.Probes[0].Spec.Span = "another"
+		next.Outcomes[0].Spec.Span = "another"
 		if err := p.engine.Configure(next); err != nil {
 			t.Fatal(err)
 		}
@@ -312,7 +312,7 @@ func TestSilenceOfTheSameEvents(t *testing.T) {
 		t.Errorf("in other bins: silent for %v, seen %v", a.Silent, a.Seen)
 	}
 	another := system(t, "", spec("a", 4))
-	another.Probes[0].Spec.Span = "another"
+	another.Outcomes[0].Spec.Span = "another"
 	if err := p.engine.Configure(another); err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +351,7 @@ func TestForget(t *testing.T) {
 	for absent, again := range map[int]int{5: 0, 12: 1} {
 		s := system(t, "", spec("a", 2))
 		s.History, s.HoldOff = 2, 10*time.Second
-		s.Probes[0].Triggers = triggers(t, "load", "0")
+		s.Outcomes[0].Triggers = triggers(t, "load", "0")
 		p := newPlay(t, s)
 		if f := p.step(counts("a", 1, 0)); len(f.Fired) != 1 {
 			t.Fatalf("%+v", f.Fired)
@@ -377,7 +377,7 @@ func TestMeanInTheWidestBinsBehind(t *testing.T) {
 
 func meanInTheWidestBins(t *testing.T, definition string) {
 	s := system(t, definition, spec("a", 8), spec("b", 4), spec("x", 16))
-	s.Probes[1].Spec.BinWidth = 2 * ms
+	s.Outcomes[1].Spec.BinWidth = 2 * ms
 	failed := outcome.Counts{Outcome: "b", VM: beam, Bins: make([]uint64, 4), Starts: 3, Ends: 3, Failures: 3}
 	p := newPlay(t, s)
 	for n, b := range []outcome.Counts{failed, counts("b", 1, 0, 1, 0), failed} {
@@ -415,13 +415,13 @@ func TestDefaultSamplesSuffice(t *testing.T) {
 // A quantile that may never be reached, because a branch is unknown, is infinite.
 func TestQuantileBehindAnUnknownBranch(t *testing.T) {
 	s := system(t, "x = p:pick[0.9, 0.1](often, rare)", spec("often", 4), spec("rare", 4), spec("x", 4))
-	s.Probes[2].Triggers = triggers(t, "condition", "calculated_p99 > 1e12*s && calculated_p50 == 1*ms")
+	s.Outcomes[2].Triggers = triggers(t, "condition", "calculated_p99 > 1e12*s && calculated_p50 == 1*ms")
 	if f := newPlay(t, s).step(counts("often", 10, 0, 0, 0), counts("rare", 0, 0, 0, 0)); len(f.Fired) != 1 {
 		t.Errorf("fired: %v", fired(f))
 	}
 }
 
-// An explanation describes explained outcomes behind the probe, in the same VM. If two took
+// An explanation describes explained outcomes behind the outcome, in the same VM. If two took
 // equally long, it describes the first one in the diagram.
 func TestExplanationByOutcomesBehind(t *testing.T) {
 	other := counts("b", 3)
@@ -440,7 +440,7 @@ func TestExplanationByOutcomesBehind(t *testing.T) {
 		{here, []outcome.Instance{queued("b", 60*ms), queued("a", 70*ms)}, "a: "},
 	} {
 		s := system(t, "x = a -> b;", spec("z", 1), spec("a", 1), spec("b", 1), spec("x", 1))
-		s.Probes[3].Triggers = triggers(t, "load", "5")
+		s.Outcomes[3].Triggers = triggers(t, "load", "5")
 		f := newPlay(t, s).batch(outcome.Batch{Time: noon, Counts: []outcome.Counts{counts("z", 3), counts("a", 3), tt.b, counts("x", 9)}, Instances: tt.instances})
 		if len(f.Fired) != 1 {
 			t.Fatalf("fired: %+v", f.Fired)
@@ -451,7 +451,7 @@ func TestExplanationByOutcomesBehind(t *testing.T) {
 	}
 }
 
-// Another history length and other bins begin a new history. So does a probe that was left out in
+// Another history length and other bins begin a new history. So does an outcome that was left out in
 // between.
 func TestConfigureBeginsAnew(t *testing.T) {
 	for what, tt := range map[string]struct {
@@ -459,9 +459,9 @@ func TestConfigureBeginsAnew(t *testing.T) {
 		notice string
 	}{
 		"history": {func(s *scope.System) { s.History++ }, "a history of 31 windows instead of 30: every history begins anew"},
-		"width":   {func(s *scope.System) { s.Probes[0].Spec.BinWidth = 2 * ms }, "a: 4 bins of 2ms instead of 4 of 1ms: a new history begins"},
-		"bins":    {func(s *scope.System) { s.Probes[0].Spec.Bins = 5 }, "a: 5 bins of 1ms instead of 4 of 1ms: a new history begins"},
-		"left":    {func(s *scope.System) { s.Probes = s.Probes[1:] }, ""},
+		"width":   {func(s *scope.System) { s.Outcomes[0].Spec.BinWidth = 2 * ms }, "a: 4 bins of 2ms instead of 4 of 1ms: a new history begins"},
+		"bins":    {func(s *scope.System) { s.Outcomes[0].Spec.Bins = 5 }, "a: 5 bins of 1ms instead of 4 of 1ms: a new history begins"},
+		"left":    {func(s *scope.System) { s.Outcomes = s.Outcomes[1:] }, ""},
 	} {
 		next := system(t, "", spec("a", 4), spec("b", 4))
 		tt.change(next)

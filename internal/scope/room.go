@@ -10,7 +10,7 @@ import (
 // Limits of an engine's data, independent of the contents of a batch or a recording.
 const (
 	MaxVMs       = 256     // VMs in a frame; several times the limit of a live run
-	MaxRows      = 1 << 16 // rows of a frame: probes times VMs
+	MaxRows      = 1 << 16 // rows of a frame: outcomes times VMs
 	MaxHistories = 1 << 30 // bytes of all histories together
 )
 
@@ -25,13 +25,13 @@ type room struct {
 func (e *Engine) room() room {
 	r := room{rows: MaxRows, bytes: MaxHistories}
 	for key := range e.series {
-		r.bytes -= e.size(&e.system.Probes[e.byName[key.name]])
+		r.bytes -= e.size(&e.system.Outcomes[e.byName[key.name]])
 	}
 	return r
 }
 
 // take takes memory for a row, and reports whether there was enough.
-func (r *room) take(e *Engine, p *ProbeSystem, vm outcome.VM) bool {
+func (r *room) take(e *Engine, p *OutcomeSystem, vm outcome.VM) bool {
 	if !e.known[vm] {
 		r.omitted++
 		return false
@@ -58,11 +58,11 @@ func (r *room) notice() string {
 		"observe fewer VMs, or use fewer bins or a shorter history", r.omitted, MaxVMs, MaxHistories>>20)
 }
 
-// size returns an upper bound of the bytes of a probe's series. It needs one word for each edge
+// size returns an upper bound of the bytes of an outcome's series. It needs one word for each edge
 // of its bins and window, and the equivalent of ten windows for the present window and the mean.
 // If the diagram calculates it, it needs five words more for each window, in bins as wide as the
 // widest behind it.
-func (e *Engine) size(p *ProbeSystem) int64 {
+func (e *Engine) size(p *OutcomeSystem) int64 {
 	const word, present = 8, 10
 	windows := int64(e.system.History)
 	bytes := int64(p.Spec.Bins+1) * (windows + present) * word

@@ -29,11 +29,11 @@ func TestHistoriesAreBounded(t *testing.T) {
 		}
 		f := p.step(all...)
 		said += strings.Join(f.Notices, "\n")
-		if want := scope.MaxHistories / ((bins + 1) * 8 * (scope.DefaultHistory + 10)); window == 0 && len(f.Probes) != want {
-			t.Errorf("%d VMs have room, want %d", len(f.Probes), want)
+		if want := scope.MaxHistories / ((bins + 1) * 8 * (scope.DefaultHistory + 10)); window == 0 && len(f.Outcomes) != want {
+			t.Errorf("%d VMs have room, want %d", len(f.Outcomes), want)
 		}
-		if window > 0 && len(f.Probes) != 0 {
-			t.Errorf("window %d: %d VMs have room that others still take", window, len(f.Probes))
+		if window > 0 && len(f.Outcomes) != 0 {
+			t.Errorf("window %d: %d VMs have room that others still take", window, len(f.Outcomes))
 		}
 	}
 	runtime.ReadMemStats(&after)
@@ -58,20 +58,20 @@ func TestRoomComesBack(t *testing.T) {
 		}
 		return all
 	}
-	if f := p.step(crowd(1, 200)...); len(f.Probes) >= 200 || len(f.Notices) != 1 {
-		t.Fatalf("%d rows, %q", len(f.Probes), f.Notices)
+	if f := p.step(crowd(1, 200)...); len(f.Outcomes) >= 200 || len(f.Notices) != 1 {
+		t.Fatalf("%d rows, %q", len(f.Outcomes), f.Notices)
 	}
 	var said []string
 	for range 6 {
 		f := p.step(crowd(1000, 3)...)
-		said = append(said, fmt.Sprint(len(f.Probes), f.Notices))
+		said = append(said, fmt.Sprint(len(f.Outcomes), f.Notices))
 	}
 	if last := said[len(said)-1]; !strings.HasPrefix(last, "3 ") {
 		t.Errorf("%q", said)
 	}
 }
 
-// The product of probes and VMs may exceed the memory of any machine.
+// The product of outcomes and VMs may exceed the memory of any machine.
 func TestRowsAreBounded(t *testing.T) {
 	var specs []outcome.Spec
 	for i := range 3000 {
@@ -84,7 +84,7 @@ func TestRowsAreBounded(t *testing.T) {
 		c.VM = outcome.VM{PID: i + 1}
 		all = append(all, c)
 	}
-	if f := p.step(all...); len(f.Probes) != scope.MaxRows || len(f.Notices) != 1 {
-		t.Errorf("%d rows, %q", len(f.Probes), f.Notices)
+	if f := p.step(all...); len(f.Outcomes) != scope.MaxRows || len(f.Notices) != 1 {
+		t.Errorf("%d rows, %q", len(f.Outcomes), f.Notices)
 	}
 }

@@ -102,7 +102,7 @@ func (s *stage) Noticed(n outcome.Notice) error {
 // windowsOf returns a system with windows of this length.
 func windowsOf(length time.Duration) *System {
 	return &System{Window: length, History: 1, Bounds: MeanBounds{StandardErrors: 1},
-		Probes: []ProbeSystem{{Spec: outcome.Spec{Name: "a", Span: "a", BinWidth: time.Millisecond, Bins: 4}}}}
+		Outcomes: []OutcomeSystem{{Spec: outcome.Spec{Name: "a", Span: "a", BinWidth: time.Millisecond, Bins: 4}}}}
 }
 
 // onStage runs a test with a scope whose first window begins at the given time.

@@ -216,7 +216,7 @@ func TestApply(t *testing.T) {
 	s := newScope(t, source, first, watcher{
 		configured: func(s *scope.System, p outcome.Plan) { now, plans = s, append(plans, p) },
 		framed: func(b *outcome.Batch, f *scope.Frame) error {
-			frames = append(frames, entry{now, b.Window, f.Probes[0].Observed.Grid().Bins()})
+			frames = append(frames, entry{now, b.Window, f.Outcomes[0].Observed.Grid().Bins()})
 			if len(plans) == 2 && len(frames) > 3 && frames[len(frames)-4].system == second {
 				cancel()
 			}
@@ -343,7 +343,7 @@ func TestQuantileSlower(t *testing.T) {
 		{true, 8, 1, 1, 0.9, true}, {true, 8, 1, 1, 0.91, false}, {true, 8, 0, 1, 0.99, true},
 		{true, 9, 1, 0, 0.9, false}, {true, 9, 0, 0, 0.9, false}, {true, 0, 0, 1, 0.01, true}, {true, 0, 5, 1, 0.25, false},
 	} {
-		p := scope.Probe{Fitted: tt.fitted, Counts: outcome.Counts{Successes: tt.successes, Failures: tt.failures, Timeouts: tt.timeouts}}
+		p := scope.Outcome{Fitted: tt.fitted, Counts: outcome.Counts{Successes: tt.successes, Failures: tt.failures, Timeouts: tt.timeouts}}
 		if got := p.QuantileSlower(tt.q); got != tt.want {
 			t.Errorf("%+v: %v", tt, got)
 		}
@@ -371,7 +371,7 @@ func TestQuantileMayBeLonger(t *testing.T) {
 			}
 			return o
 		}
-		p := scope.Probe{Observed: observed(failures), Counts: outcome.Counts{Loss: outcome.Loss{Unpaired: lost}}}
+		p := scope.Outcome{Observed: observed(failures), Counts: outcome.Counts{Loss: outcome.Loss{Unpaired: lost}}}
 		d, finite := p.Observed.QuantileFigure(q)
 		worst, stays := observed(failures + lost).QuantileFigure(q)
 		if longer := finite && (!stays || worst > d); p.QuantileMayBeLonger(q) != longer {
@@ -389,7 +389,7 @@ func TestQuantileMayBeLonger(t *testing.T) {
 func TestLeastSuccess(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		count := func(what string) uint64 { return rapid.Uint64Range(0, 1000).Draw(t, what) }
-		p := scope.Probe{Fitted: rapid.Bool().Draw(t, "fitted"), Counts: outcome.Counts{
+		p := scope.Outcome{Fitted: rapid.Bool().Draw(t, "fitted"), Counts: outcome.Counts{
 			Successes: count("successes"), Failures: count("failures"), Timeouts: count("timeouts"),
 			Loss: outcome.Loss{NoRoom: count("no room"), Unpaired: count("unpaired")},
 		}}

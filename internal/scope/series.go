@@ -17,10 +17,10 @@ const (
 	notCalculable = "nothing to calculate from"
 )
 
-// A series is one probe of one VM over time: the data that is kept from window to window, and
+// A series is one outcome of one VM over time: the data that is kept from window to window, and
 // memory for the results of the present window.
 type series struct {
-	probe    *ProbeSystem
+	outcome  *OutcomeSystem
 	observed *dq.Observed
 	deltaQ   dq.DeltaQ // of observed; empty without instances
 
@@ -42,8 +42,8 @@ type series struct {
 	silent *int64   // time since which no instance has ended; nil if one may have
 }
 
-// updateSilence updates how long a probe has been silent.
-func (s *series) updateSilence(p *Probe) {
+// updateSilence updates how long an outcome has been silent.
+func (s *series) updateSilence(p *Outcome) {
 	if c := &p.Counts; c.Unobserved || c.Loss.Total() > 0 || c.Instances() > 0 {
 		s.silent = nil
 		return
@@ -55,8 +55,8 @@ func (s *series) updateSilence(p *Probe) {
 	p.Silent = time.Duration(p.Window.To - *s.silent)
 }
 
-// endSilence ends the silence of a probe that has no events of its own, but whose parts have some.
-func (s *series) endSilence(p *Probe) { s.silent, p.Silent = nil, 0 }
+// endSilence ends the silence of an outcome that has no events of its own, but whose parts have some.
+func (s *series) endSilence(p *Outcome) { s.silent, p.Silent = nil, 0 }
 
 // A sighting is a window in which a series had a row.
 type sighting struct {
@@ -64,8 +64,8 @@ type sighting struct {
 	to     int64
 }
 
-func newSeries(p *ProbeSystem, keep int) (*series, error) {
-	s := &series{probe: p}
+func newSeries(p *OutcomeSystem, keep int) (*series, error) {
+	s := &series{outcome: p}
 	grid, err := p.Grid()
 	if err == nil {
 		s.observed, err = dq.NewObserved(grid)
@@ -95,7 +95,7 @@ func (s *series) watch(triggers []Trigger) {
 }
 
 // observe adds the counts of window n, and writes the results to p.
-func (s *series) observe(p *Probe, n, samples uint64, bounds MeanBounds) error {
+func (s *series) observe(p *Outcome, n, samples uint64, bounds MeanBounds) error {
 	c := &p.Counts
 	if c.Bins == nil { // the batch has no counts of it
 		s.observed.Reset()
@@ -144,7 +144,7 @@ type calculated struct {
 // calculate adds the calculated ΔQ of window n, and writes the results to p. Usually its bins
 // have the given width. They are narrower if some outcomes behind it happened to have no delays.
 // They are wider if the algebra had to stay within its limits, and then the history begins anew.
-func (s *series) calculate(p *Probe, of calculated, n uint64, keep int, bounds MeanBounds) error {
+func (s *series) calculate(p *Outcome, of calculated, n uint64, keep int, bounds MeanBounds) error {
 	d, width := of.value, of.width
 	p.Calculated = d
 	if !d.Empty() {
@@ -178,7 +178,7 @@ func (s *series) calculate(p *Probe, of calculated, n uint64, keep int, bounds M
 
 // comparable reports whether the observed and the calculated ΔQ of the window can be compared.
 // Too few instances do not prevent this, because windows are compared together.
-func (p *Probe) comparable() bool {
+func (p *Outcome) comparable() bool {
 	return isComparable(p.Insufficient) && isComparable(p.CalculatedInsufficient)
 }
 
@@ -187,15 +187,15 @@ func isComparable(why string) bool { return why == "" || why == fewInstances }
 
 // judge writes the judgement on d, if there is one, and points dst to it.
 func (s *series) judge(dst **dq.Judgement, memory *dq.Judgement, d *dq.DeltaQ) error {
-	if s.probe.QTA == nil || d.Empty() {
+	if s.outcome.QTA == nil || d.Empty() {
 		return nil
 	}
 	*dst = memory
-	return s.probe.QTA.WriteJudgement(memory, d)
+	return s.outcome.QTA.WriteJudgement(memory, d)
 }
 
 // trigger checks the triggers, and appends those that fire to fired.
-func (s *series) trigger(p *Probe, holdOff time.Duration, fired []Firing) []Firing {
+func (s *series) trigger(p *Outcome, holdOff time.Duration, fired []Firing) []Firing {
 	s.active = s.active[:0]
 	if s.begun = s.begun || !p.Counts.Unobserved; !s.begun {
 		return fired // what happens before the first observed window is not an incident

@@ -12,10 +12,10 @@ import (
 // A System describes what an oscilloscope observes: its parts, their composition, and their
 // requirements. It must not be changed after its first use.
 type System struct {
-	Window time.Duration // length of a window
-	Probes []ProbeSystem // every name of the diagram, and the other observed outcomes
+	Window   time.Duration   // length of a window
+	Outcomes []OutcomeSystem // every name of the diagram, and the other observed outcomes
 
-	// Diagram composes the probes; nil if there is none. Every name in it is the name of a probe.
+	// Diagram composes the outcomes; nil if there is none. Every name in it is the name of an outcome.
 	Diagram *diagram.File
 
 	History int           // number of windows for means and bounds: 1 to dq.MaxWindow
@@ -41,16 +41,16 @@ func (b MeanBounds) write(dst *dq.Band, w *dq.Window) error {
 	return w.WriteBand(dst, b.Confidence)
 }
 
-// A ProbeSystem describes the observation and the requirement of a probe.
-type ProbeSystem struct {
+// An OutcomeSystem describes the observation and the requirement of an outcome.
+type OutcomeSystem struct {
 	Spec     outcome.Spec
 	QTA      *dq.QTA // nil without a requirement
 	Triggers []Trigger
 	Fitted   bool // beamscope chose dMax
 }
 
-// Grid returns the grid of the probe's observed ΔQ.
-func (p ProbeSystem) Grid() (dq.Grid, error) { return dq.NewGrid(p.Spec.BinWidth, p.Spec.Bins) }
+// Grid returns the grid of the outcome's observed ΔQ.
+func (p OutcomeSystem) Grid() (dq.Grid, error) { return dq.NewGrid(p.Spec.BinWidth, p.Spec.Bins) }
 
 // Defaults of a System.
 const (
@@ -63,9 +63,9 @@ const (
 // Plan returns the plan of the system for a source, from a time on.
 func (s *System) Plan(from int64) outcome.Plan {
 	p := outcome.Plan{From: from, Window: s.Window}
-	for _, probe := range s.Probes {
-		spec := probe.Spec
-		if (len(probe.Triggers) > 0 || spec.Explain) && spec.Detail == outcome.CountsOnly {
+	for _, o := range s.Outcomes {
+		spec := o.Spec
+		if (len(o.Triggers) > 0 || spec.Explain) && spec.Detail == outcome.CountsOnly {
 			spec.Detail = outcome.Worst
 		}
 		p.Specs = append(p.Specs, spec)
@@ -73,7 +73,7 @@ func (s *System) Plan(from int64) outcome.Plan {
 	return p
 }
 
-// Defines reports whether the diagram defines a probe. Without spans of its own such a probe is
+// Defines reports whether the diagram defines an outcome. Without spans of its own such an outcome is
 // calculated only.
 func (s *System) Defines(name string) bool {
 	return s.Diagram != nil && slices.ContainsFunc(s.Diagram.Definitions, func(d *diagram.Definition) bool { return d.Name == name })

@@ -23,21 +23,21 @@ func TestPlan(t *testing.T) {
 		{false, false, worst, worst}, {false, false, all, all}, {true, false, all, all}, {false, true, all, all},
 	} {
 		s := system(t, "", spec("a", 4))
-		s.Probes[0].Spec.Detail, s.Probes[0].Spec.Explain = tt.detail, tt.explain
+		s.Outcomes[0].Spec.Detail, s.Outcomes[0].Spec.Explain = tt.detail, tt.explain
 		if tt.triggers {
-			s.Probes[0].Triggers = triggers(t, "load", "5")
+			s.Outcomes[0].Triggers = triggers(t, "load", "5")
 		}
 		p := s.Plan(7)
 		if p.From != 7 || p.Window != time.Second || len(p.Specs) != 1 || p.Specs[0].Name != "a" || p.Specs[0].Detail != tt.want {
 			t.Errorf("%+v: %+v", tt, p)
 		}
-		if s.Probes[0].Spec.Detail != tt.detail {
+		if s.Outcomes[0].Spec.Detail != tt.detail {
 			t.Errorf("%+v: the system has changed", tt)
 		}
 	}
 }
 
-// A start, an end, an instance or a loss marks a probe as seen.
+// A start, an end, an instance or a loss marks an outcome as seen.
 func TestSeen(t *testing.T) {
 	for name, tt := range map[string]struct {
 		counts outcome.Counts

@@ -19,7 +19,7 @@ const (
 	Insufficient
 )
 
-// A Trigger decides whether a window of a probe is an incident.
+// A Trigger decides whether a window of an outcome is an incident.
 type Trigger interface {
 	// Kind is the trigger's key in a scope file, such as "load".
 	Kind() string
@@ -27,19 +27,19 @@ type Trigger interface {
 	// Setting is the trigger's value in a scope file, as ParseTrigger accepts it.
 	Setting() string
 
-	// Possible returns an error if the trigger can never fire, or always fires, for this probe.
-	// calculated means that the diagram calculates the probe.
-	Possible(p *ProbeSystem, calculated bool) error
+	// Possible returns an error if the trigger can never fire, or always fires, for this outcome.
+	// calculated means that the diagram calculates the outcome.
+	Possible(p *OutcomeSystem, calculated bool) error
 
 	// Patience returns the number of alarms in a row for which the trigger fires. It is more than
 	// one for triggers that chance alone makes fire now and then.
 	Patience() int
 
 	// Check returns the state of one window.
-	Check(p *Probe) State
+	Check(p *Outcome) State
 
 	// Cause explains in a few words why a window is an alarm.
-	Cause(p *Probe) string
+	Cause(p *Outcome) string
 }
 
 // A TriggerKind describes one kind of triggers. This is all that beamscope knows of it beside its

@@ -87,7 +87,7 @@ func TestParseTrigger(t *testing.T) {
 	}
 }
 
-// watching returns a system of one probe with these triggers. Its QTA requires a half within 1 ms
+// watching returns a system of one outcome with these triggers. Its QTA requires a half within 1 ms
 // and 0.9 in total.
 func watching(t *testing.T, settings ...string) *scope.System {
 	t.Helper()
@@ -96,8 +96,8 @@ func watching(t *testing.T, settings ...string) *scope.System {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Probes[0].QTA = &qta
-	s.Probes[0].Triggers = triggers(t, settings...)
+	s.Outcomes[0].QTA = &qta
+	s.Outcomes[0].Triggers = triggers(t, settings...)
 	s.Samples = 10
 	return s
 }
@@ -185,9 +185,9 @@ func TestHazardAtRequiredSlack(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := watching(t, "hazard", strconv.FormatFloat(slack, 'g', -1, 64), "condition", fmt.Sprintf("slack < %v", slack))
-		s.Probes[0].QTA = &qta
-		for _, trigger := range s.Probes[0].Triggers {
-			if err := trigger.Possible(&s.Probes[0], false); err != nil {
+		s.Outcomes[0].QTA = &qta
+		for _, trigger := range s.Outcomes[0].Triggers {
+			if err := trigger.Possible(&s.Outcomes[0], false); err != nil {
 				t.Errorf("slack %v: %s: %v", slack, trigger.Kind(), err)
 			}
 		}
@@ -273,12 +273,12 @@ func TestIncidentSurvivesConfigure(t *testing.T) {
 	}
 }
 
-// composed returns a system with a probe x that is calculated from a and b and has these
+// composed returns a system with an outcome x that is calculated from a and b and has these
 // triggers.
 func composed(t *testing.T, settings ...string) *scope.System {
 	t.Helper()
 	s := system(t, "x = a -> b;", spec("a", 20), spec("b", 20), spec("x", 40))
-	s.Probes[2].Triggers = triggers(t, settings...)
+	s.Outcomes[2].Triggers = triggers(t, settings...)
 	s.Samples = 10
 	return s
 }
@@ -331,7 +331,7 @@ func TestCalculatedHazard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Probes[2].QTA = &qta
+	s.Outcomes[2].QTA = &qta
 	p := newPlay(t, s)
 	var got []scope.Firing
 	for range 3 {
@@ -397,7 +397,7 @@ func TestSilence(t *testing.T) {
 // A definition without its own spans is silent while its parts are.
 func TestSilenceOfADefinition(t *testing.T) {
 	s := system(t, "whole = a -> b", spec("whole", 2), spec("a", 2), spec("b", 2))
-	s.Probes[0].Triggers = triggers(t, "silence", "3s")
+	s.Outcomes[0].Triggers = triggers(t, "silence", "3s")
 	p := newPlay(t, s)
 	nothing := func() *scope.Frame { return p.step(counts("whole", 0, 0), counts("a", 0, 0), counts("b", 0, 0)) }
 	for range 5 {

@@ -23,14 +23,14 @@ func parseLoad(setting string) (Trigger, error) {
 	return load{limit}, nil
 }
 
-func (t load) Kind() string                      { return "load" }
-func (t load) Setting() string                   { return strconv.FormatUint(t.limit, 10) }
-func (t load) Possible(*ProbeSystem, bool) error { return nil }
-func (t load) Patience() int                     { return 1 }
+func (t load) Kind() string                        { return "load" }
+func (t load) Setting() string                     { return strconv.FormatUint(t.limit, 10) }
+func (t load) Possible(*OutcomeSystem, bool) error { return nil }
+func (t load) Patience() int                       { return 1 }
 
-func (t load) Check(p *Probe) State { return alarmIf(p.Counts.Instances() > t.limit) }
+func (t load) Check(p *Outcome) State { return alarmIf(p.Counts.Instances() > t.limit) }
 
-func (t load) Cause(p *Probe) string {
+func (t load) Cause(p *Outcome) string {
 	return fmt.Sprintf("%d instances in a window, more than %d", p.Counts.Instances(), t.limit)
 }
 
@@ -48,24 +48,26 @@ func (qta) Kind() string    { return "qta" }
 func (qta) Setting() string { return isTrue }
 func (qta) Patience() int   { return 1 }
 
-func (qta) Possible(p *ProbeSystem, _ bool) error { return requiring(p) }
+func (qta) Possible(p *OutcomeSystem, _ bool) error { return requiring(p) }
 
-// requiring returns an error if a probe has no requirement.
-func requiring(p *ProbeSystem) error {
+// requiring returns an error if an outcome has no requirement.
+func requiring(p *OutcomeSystem) error {
 	if p.QTA == nil {
 		return fmt.Errorf("nothing is required of %s: write qta beside triggers, as in qta: {p50: 12ms}", p.Spec.Name)
 	}
 	return nil
 }
 
-func (qta) Check(p *Probe) State {
+func (qta) Check(p *Outcome) State {
 	if p.Insufficient != "" || p.Judgement == nil {
 		return Insufficient
 	}
 	return alarmIf(p.Judgement.Met == dq.No)
 }
 
-func (qta) Cause(p *Probe) string { return "the observed ΔQ violates the QTA: " + lacks(p.Judgement) }
+func (qta) Cause(p *Outcome) string {
+	return "the observed ΔQ violates the QTA: " + lacks(p.Judgement)
+}
 
 // A failure trigger fires if a larger share of the instances than its limit does not succeed.
 type failure struct{ limit float64 }
@@ -78,19 +80,19 @@ func parseFailure(setting string) (Trigger, error) {
 	return failure{limit}, nil
 }
 
-func (t failure) Kind() string                      { return "failure" }
-func (t failure) Setting() string                   { return formatShare(t.limit) }
-func (t failure) Possible(*ProbeSystem, bool) error { return nil }
-func (t failure) Patience() int                     { return 1 }
+func (t failure) Kind() string                        { return "failure" }
+func (t failure) Setting() string                     { return formatShare(t.limit) }
+func (t failure) Possible(*OutcomeSystem, bool) error { return nil }
+func (t failure) Patience() int                       { return 1 }
 
-func (t failure) Check(p *Probe) State {
+func (t failure) Check(p *Outcome) State {
 	if p.Insufficient != "" {
 		return Insufficient
 	}
 	return alarmIf(failureRate(p) > t.limit)
 }
 
-func (t failure) Cause(p *Probe) string {
+func (t failure) Cause(p *Outcome) string {
 	rate, limit := distinct(failureRate(p)*100, t.limit*100)
 	return fmt.Sprintf("%s %% failed or timed out, more than %s %%", rate, limit)
 }
@@ -108,7 +110,7 @@ func distinct(x, y float64) (a, b string) {
 }
 
 // failureRate returns the share of instances that did not succeed.
-func failureRate(p *Probe) float64 {
+func failureRate(p *Outcome) float64 {
 	return float64(p.Counts.Failures+p.Counts.Timeouts) / float64(max(1, p.Counts.Instances()))
 }
 
@@ -139,7 +141,7 @@ func (t hazard) Setting() string {
 
 func (t hazard) Patience() int { return 2 }
 
-func (t hazard) Possible(p *ProbeSystem, _ bool) error {
+func (t hazard) Possible(p *OutcomeSystem, _ bool) error {
 	if err := requiring(p); err != nil {
 		return err
 	}
@@ -153,7 +155,7 @@ func (t hazard) Possible(p *ProbeSystem, _ bool) error {
 	return nil
 }
 
-func (t hazard) Check(p *Probe) State {
+func (t hazard) Check(p *Outcome) State {
 	observed := t.state(p.Judgement, p.Insufficient)
 	calculated := t.state(p.CalculatedJudgement, p.CalculatedInsufficient)
 	switch {
@@ -172,7 +174,7 @@ func (t hazard) state(j *dq.Judgement, insufficient string) State {
 	return alarmIf(j.Met == dq.No || j.Slack != nil && !dq.AtLeast(j.Slack.Probability, t.slack))
 }
 
-func (t hazard) Cause(p *Probe) string {
+func (t hazard) Cause(p *Outcome) string {
 	which, j := "observed", p.Judgement
 	if t.state(p.Judgement, p.Insufficient) != Alarm {
 		which, j = "calculated", p.CalculatedJudgement
@@ -227,17 +229,19 @@ func (t divergence) Setting() string {
 
 func (t divergence) Patience() int { return 1 } // it compares three runs of windows itself
 
-func (t divergence) Possible(p *ProbeSystem, calculated bool) error { return calculable(p, calculated) }
+func (t divergence) Possible(p *OutcomeSystem, calculated bool) error {
+	return calculable(p, calculated)
+}
 
-// calculable returns an error if a probe is not calculated.
-func calculable(p *ProbeSystem, calculated bool) error {
+// calculable returns an error if an outcome is not calculated.
+func calculable(p *OutcomeSystem, calculated bool) error {
 	if !calculated {
 		return fmt.Errorf("%s is not calculated: only the definitions and operators of a diagram are", p.Spec.Name)
 	}
 	return nil
 }
 
-func (t divergence) Check(p *Probe) State {
+func (t divergence) Check(p *Outcome) State {
 	if p.Divergence == nil || !p.comparable() {
 		return Insufficient
 	}
@@ -245,7 +249,7 @@ func (t divergence) Check(p *Probe) State {
 	return alarmIf(d.Lasting >= t.distance)
 }
 
-func (t divergence) Cause(p *Probe) string {
+func (t divergence) Cause(p *Outcome) string {
 	d := p.Divergence
 	how := "faster than"
 	if d.Slower {
@@ -281,14 +285,14 @@ func (t loss) Setting() string {
 	return strconv.FormatUint(t.limit, 10)
 }
 
-func (t loss) Possible(*ProbeSystem, bool) error { return nil }
-func (t loss) Patience() int                     { return 1 }
+func (t loss) Possible(*OutcomeSystem, bool) error { return nil }
+func (t loss) Patience() int                       { return 1 }
 
-func (t loss) Check(p *Probe) State {
+func (t loss) Check(p *Outcome) State {
 	return alarmIf(p.Counts.Loss.Total() > t.limit || p.Counts.Unobserved)
 }
 
-func (t loss) Cause(p *Probe) string {
+func (t loss) Cause(p *Outcome) string {
 	if p.Counts.Unobserved {
 		return fmt.Sprintf("the window was not observed as a whole; %d lost besides", p.Counts.Loss.Total())
 	}

@@ -102,7 +102,7 @@ func (t *costLimiter) Framed(b *outcome.Batch, f *scope.Frame) error {
 		t.want(w)
 		return nil
 	}
-	if b.Strangers || slices.ContainsFunc(f.Probes, isUnobserved) {
+	if b.Strangers || slices.ContainsFunc(f.Outcomes, isUnobserved) {
 		return nil
 	}
 	t.calm++
@@ -112,12 +112,12 @@ func (t *costLimiter) Framed(b *outcome.Batch, f *scope.Frame) error {
 	return nil
 }
 
-func isUnobserved(p scope.Probe) bool { return p.Counts.Unobserved }
+func isUnobserved(p scope.Outcome) bool { return p.Counts.Unobserved }
 
 // isObserved reports whether any probe was observed in a window. VMs without a place are not
 // observed, but their cost is judged nevertheless.
 func isObserved(f *scope.Frame) bool {
-	return len(f.Probes) == 0 || slices.ContainsFunc(f.Probes, func(p scope.Probe) bool { return !isUnobserved(p) })
+	return len(f.Outcomes) == 0 || slices.ContainsFunc(f.Outcomes, func(p scope.Outcome) bool { return !isUnobserved(p) })
 }
 
 // leaveOut leaves out what costs too much, and reports whether it did. It does nothing if exclude is
@@ -187,8 +187,8 @@ func (t *costLimiter) mostExpensive(f *scope.Frame) *wish {
 	events := make(map[string]uint64)
 	var all uint64
 	explains := false
-	for i := range f.Probes {
-		p := &f.Probes[i]
+	for i := range f.Outcomes {
+		p := &f.Outcomes[i]
 		n := p.Counts.Starts + p.Counts.Ends + p.Counts.Dropped
 		events[p.Name] += n
 		all += n

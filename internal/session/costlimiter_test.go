@@ -15,8 +15,8 @@ import (
 )
 
 // counted returns a probe with this number of events.
-func counted(spec outcome.Spec, events uint64) scope.Probe {
-	return scope.Probe{Name: spec.Name, Spec: spec, Counts: outcome.Counts{Outcome: spec.Name, Starts: events / 2, Ends: events - events/2}}
+func counted(spec outcome.Spec, events uint64) scope.Outcome {
+	return scope.Outcome{Name: spec.Name, Spec: spec, Counts: outcome.Counts{Outcome: spec.Name, Starts: events / 2, Ends: events - events/2}}
 }
 
 // The most expensive outcome is given up first. Outcomes in the diagram are kept, and so are
@@ -30,7 +30,7 @@ func TestMostExpensive(t *testing.T) {
 		f := &scope.Frame{Cost: outcome.Cost{Events: all}}
 		for _, o := range []config.Outcome{gc, run, a} {
 			if n, ok := events[o.Name]; ok {
-				f.Probes = append(f.Probes, counted(outcome.Spec{Name: o.Name, Span: o.Span, VM: o.VM, Explain: explain && o.Span != ""}, n))
+				f.Outcomes = append(f.Outcomes, counted(outcome.Spec{Name: o.Name, Span: o.Span, VM: o.VM, Explain: explain && o.Span != ""}, n))
 			}
 		}
 		return f
@@ -70,7 +70,7 @@ func TestMostExpensive(t *testing.T) {
 func TestAddsOutcomesOfVM(t *testing.T) {
 	frame := func(events uint64) *scope.Frame {
 		return &scope.Frame{Window: outcome.Window{To: int64(time.Second)}, Cost: outcome.Cost{Events: events, PerEvent: time.Microsecond},
-			Probes: []scope.Probe{counted(outcome.Spec{Name: "gc", VM: outcome.Events{Builtin: "gc"}}, events)}}
+			Outcomes: []scope.Outcome{counted(outcome.Spec{Name: "gc", VM: outcome.Events{Builtin: "gc"}}, events)}}
 	}
 	newLook := func() (*Session, *costLimiter) {
 		s := &Session{config: config.Default()}
@@ -168,7 +168,7 @@ func TestShortLivedProcesses(t *testing.T) {
 	placeless.Counts.Unobserved = true
 	f := &scope.Frame{
 		Window: outcome.Window{To: int64(time.Second)}, Cost: outcome.Cost{Events: 200_000, PerEvent: time.Microsecond},
-		Probes: []scope.Probe{counted(gc, 1000), counted(outcome.Spec{Name: "run", VM: outcome.Events{Builtin: "run"}}, 1000), placeless},
+		Outcomes: []scope.Outcome{counted(gc, 1000), counted(outcome.Spec{Name: "run", VM: outcome.Events{Builtin: "run"}}, 1000), placeless},
 	}
 	b := &outcome.Batch{
 		Loads: []outcome.Load{{VM: outcome.VM{PID: 7}, User: 1002, Events: 2000}},

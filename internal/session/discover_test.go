@@ -61,8 +61,8 @@ func (r *rig) scaleOf(name string) config.Scale {
 func (r frameList) sum(name string) outcome.Counts {
 	var sum outcome.Counts
 	for _, f := range r {
-		for i := range f.Probes {
-			if p := &f.Probes[i]; p.Name == name {
+		for i := range f.Outcomes {
+			if p := &f.Outcomes[i]; p.Name == name {
 				sum = sum.Add(p.Counts)
 			}
 		}
@@ -97,8 +97,8 @@ func testDiscovery(t *testing.T, carrier erlang.Carrier) {
 	})
 	frames := r.next(5)
 	for _, f := range frames {
-		for i := range f.Probes {
-			p := &f.Probes[i]
+		for i := range f.Outcomes {
+			p := &f.Outcomes[i]
 			if p.Counts.Instances() == 0 || p.Counts.Timeouts > p.Counts.Instances()/10 {
 				t.Errorf("frame %d: %+v", f.Number, p.Counts)
 			}
@@ -131,7 +131,7 @@ func TestDiscoveredExactly(t *testing.T) {
 	r.load(1, names...)
 	r.await(t, "frames with the outcomes", func() bool {
 		frames := r.allFrames()
-		return len(frames) > 0 && len(frames[len(frames)-1].Probes) == len(names)
+		return len(frames) > 0 && len(frames[len(frames)-1].Outcomes) == len(names)
 	})
 	r.load(n, names...)
 	for _, o := range r.Config().Outcomes {
@@ -244,7 +244,7 @@ func TestPriceIsBounded(t *testing.T) {
 	r.await(t, "a notice that messages are given up", func() bool { return r.noticed("message is not observed any more: ") })
 	r.await(t, "frames without messages", func() bool {
 		frames := r.allFrames()
-		return len(frames) > 0 && len(frames[len(frames)-1].Probes) == 1
+		return len(frames) > 0 && len(frames[len(frames)-1].Outcomes) == 1
 	})
 	if err := <-r.over; !errors.Is(err, session.ErrPrice) {
 		t.Errorf("error %v, want %v", err, session.ErrPrice)
@@ -282,7 +282,7 @@ func TestDiscoveryOfTooMany(t *testing.T) {
 	})
 	r.await(t, "their probes", func() bool {
 		frames := r.allFrames()
-		return len(frames) > 0 && len(frames[len(frames)-1].Probes) == session.MaxFound
+		return len(frames) > 0 && len(frames[len(frames)-1].Outcomes) == session.MaxFound
 	})
 }
 
@@ -320,8 +320,8 @@ func TestReplayOfDiscovery(t *testing.T) {
 	r.next(3)
 	r.stop()
 	live := r.allFrames()
-	if len(live[0].Probes) != 0 {
-		t.Errorf("the first frame has probes: %+v", live[0].Probes)
+	if len(live[0].Outcomes) != 0 {
+		t.Errorf("the first frame has probes: %+v", live[0].Outcomes)
 	}
 	sameFrames(t, "recording", live, replay(t, file.Bytes(), session.Replay{}))
 	if err := errors.Join(export.NewText(io.Discard).Frame(live[0]), export.NewJSON(io.Discard).Frame(live[0])); err != nil {
@@ -349,7 +349,7 @@ func TestAutoRange(t *testing.T) {
 		last := all[max(0, len(all)-frames):]
 		return len(last) == frames && !slices.ContainsFunc(last, func(f *scope.Frame) bool {
 			// No other outcome is observed.
-			return len(f.Probes) != 1 || f.Probes[0].Spec != last.last("short").Spec
+			return len(f.Outcomes) != 1 || f.Outcomes[0].Spec != last.last("short").Spec
 		})
 	})
 	stop()

@@ -32,12 +32,12 @@ func TestExpensiveVM(t *testing.T) {
 	r.await(t, "frames at a lower cost", func() bool {
 		frames := r.allFrames()
 		last := frames[len(frames)-1]
-		return len(last.Probes) > 0 && last.Cost.Events < 1000 && !slices.ContainsFunc(last.Probes, func(p scope.Probe) bool { return p.VM.PID == busy.PID() })
+		return len(last.Outcomes) > 0 && last.Cost.Events < 1000 && !slices.ContainsFunc(last.Outcomes, func(p scope.Outcome) bool { return p.VM.PID == busy.PID() })
 	})
 	r.next(15)
 	frames := r.allFrames()
 	var outcomes []string
-	for _, p := range frames[len(frames)-1].Probes {
+	for _, p := range frames[len(frames)-1].Outcomes {
 		if p.VM.PID == quiet.PID() {
 			outcomes = append(outcomes, p.Name)
 		}
@@ -64,12 +64,12 @@ func TestExpensiveProcessThatIsNoVM(t *testing.T) {
 	r.await(t, "frames at a lower cost", func() bool {
 		frames := r.allFrames()
 		last := frames[len(frames)-1]
-		return len(last.Probes) > 0 && last.Cost.Events > 0 && last.Cost.Events < 1000
+		return len(last.Outcomes) > 0 && last.Cost.Events > 0 && last.Cost.Events < 1000
 	})
 	r.next(15)
 	frames := r.allFrames()
 	var outcomes []string
-	for _, p := range frames[len(frames)-1].Probes {
+	for _, p := range frames[len(frames)-1].Outcomes {
 		outcomes = append(outcomes, fmt.Sprintf("%s of %d", p.Name, p.VM.PID))
 	}
 	want := fmt.Sprintf("gc of %d message of %[1]d", quiet.PID())

@@ -111,8 +111,8 @@ func (f *observerLog) String() string {
 	all := f.allFrames()
 	for _, frame := range all[max(0, len(all)-10):] {
 		fmt.Fprintf(&b, "%d: fired %v, %q\n", frame.Number, frame.Fired, frame.Notices)
-		for i := range frame.Probes {
-			p := &frame.Probes[i]
+		for i := range frame.Outcomes {
+			p := &frame.Outcomes[i]
 			fmt.Fprintf(&b, "  %s: %d ok, %d failed, %d timed out, %+v %s\n", p.Name, p.Counts.Successes, p.Counts.Failures, p.Counts.Timeouts, p.Divergence, p.Insufficient)
 		}
 	}
@@ -279,7 +279,7 @@ func (r frameList) since(from int64) frameList {
 }
 
 // last returns the last frame's row of a probe.
-func (r frameList) last(name string) *scope.Probe { return probe(r[len(r)-1], name) }
+func (r frameList) last(name string) *scope.Outcome { return probe(r[len(r)-1], name) }
 
 // pooled returns the observed delays of a probe in all windows together.
 func (r frameList) pooled(t *testing.T, name string) *dq.Observed {
@@ -316,10 +316,10 @@ func (r frameList) median(t *testing.T, name string) time.Duration {
 }
 
 // probe returns the row of a probe of one VM.
-func probe(f *scope.Frame, name string) *scope.Probe {
-	for i := range f.Probes {
-		if f.Probes[i].Name == name {
-			return &f.Probes[i]
+func probe(f *scope.Frame, name string) *scope.Outcome {
+	for i := range f.Outcomes {
+		if f.Outcomes[i].Name == name {
+			return &f.Outcomes[i]
 		}
 	}
 	panic("no probe " + name)

@@ -66,7 +66,7 @@ func (m *meanChecker) Framed(_ *outcome.Batch, f *scope.Frame) error {
 		if err := d.Decode(&l); err != nil {
 			return err
 		}
-		p := &f.Probes[slices.IndexFunc(f.Probes, func(p scope.Probe) bool { return p.Name == l.Outcome })]
+		p := &f.Outcomes[slices.IndexFunc(f.Outcomes, func(p scope.Outcome) bool { return p.Name == l.Outcome })]
 		s := plot.Of(p, nil, nil, "")
 		m.check(f, &s, plot.Mean, l.Mean, table)
 		if l.Calculated != nil {
@@ -121,7 +121,7 @@ func (m *meanChecker) check(f *scope.Frame, s *plot.Series, r plot.Role, said *m
 
 // average compares the calculated mean with the mean of the calculated curves, until the first of
 // those leaves the history.
-func (m *meanChecker) average(f *scope.Frame, p *scope.Probe, s *plot.Series) {
+func (m *meanChecker) average(f *scope.Frame, p *scope.Outcome, s *plot.Series) {
 	mean, one := s.Curve(plot.CalculatedMean), s.Curve(plot.Calculated)
 	if one == nil || mean == nil || mean.Width != one.Width {
 		return

@@ -68,7 +68,7 @@ func (m *missing) Configured(s *scope.System, _ outcome.Plan) error {
 	m.session.mu.Unlock()
 	waiting := make(map[sight]int)
 	m.defined = make(map[sight]bool)
-	for _, p := range s.Probes {
+	for _, p := range s.Outcomes {
 		if what, ok := sightOf(p.Spec); ok && asked(c, s, p.Spec.Name) && !m.known[what] && !m.session.added(p.Spec) {
 			waiting[what] = m.waiting[what]
 			m.defined[what] = s.Defines(p.Spec.Name)
@@ -91,8 +91,8 @@ func (m *missing) Framed(_ *outcome.Batch, f *scope.Frame) error {
 		return nil
 	}
 	observed := make(map[sight]bool)
-	for i := range f.Probes {
-		p := &f.Probes[i]
+	for i := range f.Outcomes {
+		p := &f.Outcomes[i]
 		what, ok := sightOf(p.Spec)
 		if !ok {
 			continue

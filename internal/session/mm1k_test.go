@@ -86,7 +86,7 @@ func nothingWrong(t *testing.T, frames frameList) {
 		t.Errorf("fired: %+v, want the divergence alone", fired)
 	}
 	for _, f := range frames {
-		for _, p := range f.Probes {
+		for _, p := range f.Outcomes {
 			if p.Counts.Failures+p.Counts.Timeouts > 0 {
 				t.Errorf("frame %d: %s has %d failures and %d timeouts before the divergence",
 					f.Number, p.Name, p.Counts.Failures, p.Counts.Timeouts)

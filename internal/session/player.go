@@ -226,13 +226,13 @@ func recordedOtherwise(plan outcome.Plan, base, c config.Config) error {
 	for _, s := range plan.Specs {
 		specs[s.Name] = s
 	}
-	for _, x := range was.Probes {
+	for _, x := range was.Outcomes {
 		_, there := specs[x.Spec.Name]
-		at := slices.IndexFunc(now.Probes, func(y scope.ProbeSystem) bool { return y.Spec.Name == x.Spec.Name })
+		at := slices.IndexFunc(now.Outcomes, func(y scope.OutcomeSystem) bool { return y.Spec.Name == x.Spec.Name })
 		if !there || at < 0 {
 			continue
 		}
-		before, after := x.Spec, now.Probes[at].Spec
+		before, after := x.Spec, now.Outcomes[at].Spec
 		before.Detail, before.Explain = after.Detail, after.Explain
 		switch {
 		case before.Bins != after.Bins || before.BinWidth != after.BinWidth:

@@ -121,8 +121,8 @@ func (f *finder) Framed(_ *outcome.Batch, frame *scope.Frame) error {
 	defer f.session.mu.Unlock()
 	now := f.session.config
 	seen := make(map[origin]bool)
-	for i := range frame.Probes {
-		p := &frame.Probes[i]
+	for i := range frame.Outcomes {
+		p := &frame.Outcomes[i]
 		at := originOfSpec(p.Spec)
 		found := f.found[at]
 		switch {
@@ -159,7 +159,7 @@ func (f *found) forget() {
 
 // see adds the counts of one VM in a window. first reports whether this is the first VM of the
 // window.
-func (f *found) see(p *scope.Probe, first bool) {
+func (f *found) see(p *scope.Outcome, first bool) {
 	grid, err := dq.NewGrid(p.Spec.BinWidth, p.Spec.Bins)
 	if err != nil {
 		return
@@ -208,7 +208,7 @@ func (f *found) remember() {
 }
 
 // follow updates the number of open instances.
-func (f *found) follow(p *scope.Probe) {
+func (f *found) follow(p *scope.Outcome) {
 	o := opened{window: p.Window, starts: p.Counts.Starts, n: f.open[p.VM].n + p.Counts.Starts}
 	o.n -= min(o.n, p.Counts.Instances()+p.Counts.Loss.Total())
 	f.open[p.VM] = o

@@ -41,7 +41,7 @@ func TestOpenInstancesAreDropped(t *testing.T) {
 	one, two := outcome.VM{PID: 1}, outcome.VM{PID: 2}
 	f := &found{open: make(map[outcome.VM]opened)}
 	see := func(window int64, vm outcome.VM, starts, ended uint64) {
-		p := scope.Probe{VM: vm, Window: outcome.Window{From: window * 1e9, To: (window + 1) * 1e9}, Counts: outcome.Counts{Starts: starts, Successes: ended}}
+		p := scope.Outcome{VM: vm, Window: outcome.Window{From: window * 1e9, To: (window + 1) * 1e9}, Counts: outcome.Counts{Starts: starts, Successes: ended}}
 		f.to = p.Window.To
 		f.follow(&p)
 	}
@@ -59,7 +59,7 @@ func TestOpenInstancesAreDropped(t *testing.T) {
 	see(1, one, 3, 3)
 	check("it has come back", 24, 8)
 
-	frame := scope.Frame{Probes: []scope.Probe{{VM: two, Spec: outcome.Spec{Span: "a"}, Counts: outcome.Counts{Unobserved: true}}}}
+	frame := scope.Frame{Outcomes: []scope.Outcome{{VM: two, Spec: outcome.Spec{Span: "a"}, Counts: outcome.Counts{Unobserved: true}}}}
 	finder := &finder{session: &Session{}, found: map[origin]*found{{span: "a"}: f}}
 	if err := finder.Framed(nil, &frame); err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestSlowInstanceAmongFastOnes(t *testing.T) {
 // Lost instances are not open.
 func TestLostInstancesAreNotOpen(t *testing.T) {
 	f := &found{open: make(map[outcome.VM]opened)}
-	f.follow(&scope.Probe{Window: outcome.Window{To: 1e9}, Counts: outcome.Counts{Starts: 10, Successes: 4, Loss: outcome.Loss{Cut: 3}}})
+	f.follow(&scope.Outcome{Window: outcome.Window{To: 1e9}, Counts: outcome.Counts{Starts: 10, Successes: 4, Loss: outcome.Loss{Cut: 3}}})
 	if n, _ := f.opened(); n != 3 {
 		t.Errorf("%d open, want 3", n)
 	}

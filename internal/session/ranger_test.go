@@ -34,7 +34,7 @@ func (r *ranging) window(delays ...time.Duration) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	p := scope.Probe{Spec: outcome.Spec{Span: "a", BinWidth: grid.Width(), Bins: grid.Bins()}}
+	p := scope.Outcome{Spec: outcome.Spec{Span: "a", BinWidth: grid.Width(), Bins: grid.Bins()}}
 	p.Window = outcome.Window{From: r.windows * int64(time.Second), To: (r.windows + 1) * int64(time.Second)}
 	p.Counts.Bins = make([]uint64, grid.Bins())
 	for _, d := range delays {

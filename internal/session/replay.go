@@ -192,11 +192,11 @@ func (p *player) system(ctx context.Context, c *recording.Config) (*scope.System
 		p.say("windows are of %v, as recorded", c.Plan.Window)
 		system.Window = c.Plan.Window
 	}
-	for i := range system.Probes {
+	for i := range system.Outcomes {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		spec := &system.Probes[i].Spec
+		spec := &system.Outcomes[i].Spec
 		at := slices.IndexFunc(c.Plan.Specs, func(s outcome.Spec) bool { return s.Name == spec.Name })
 		if at < 0 {
 			p.say("%s was not recorded", spec.Name)
@@ -211,7 +211,7 @@ func (p *player) system(ctx context.Context, c *recording.Config) (*scope.System
 		}
 		was.Detail, was.Explain = spec.Detail, spec.Explain // a plan may request more than the system does
 		*spec = was
-		if err := known(system.Probes[i]); err != nil {
+		if err := known(system.Outcomes[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -219,7 +219,7 @@ func (p *player) system(ctx context.Context, c *recording.Config) (*scope.System
 }
 
 // known rejects a QTA about delays that were not recorded.
-func known(p scope.ProbeSystem) error {
+func known(p scope.OutcomeSystem) error {
 	if p.QTA == nil {
 		return nil
 	}

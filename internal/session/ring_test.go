@@ -47,7 +47,7 @@ func TestSpansOfVMWithoutProbes(t *testing.T) {
 	if !r.noticed("no VM has probes: only spans of the application beamscope are observed") {
 		t.Errorf("notices: %v", r.observerLog)
 	}
-	if slices.ContainsFunc(r.allFrames(), func(f *scope.Frame) bool { return len(f.Probes) > 1 }) {
+	if slices.ContainsFunc(r.allFrames(), func(f *scope.Frame) bool { return len(f.Outcomes) > 1 }) {
 		t.Error("there is another outcome")
 	}
 	status := r.Status().VMs
@@ -119,7 +119,7 @@ func TestOutcomesOfStockVM(t *testing.T) {
 		}
 	}
 	if slices.ContainsFunc(r.allFrames(), func(f *scope.Frame) bool {
-		return slices.ContainsFunc(f.Probes, func(p scope.Probe) bool { return p.Name == "hops" })
+		return slices.ContainsFunc(f.Outcomes, func(p scope.Outcome) bool { return p.Name == "hops" })
 	}) {
 		t.Error("an impossible outcome is observed")
 	}

@@ -39,10 +39,10 @@ func checkScript(c config.Config, system *scope.System) error {
 	if c.Wrapper.Listen != "" || len(c.Wrapper.Connect) > 0 {
 		return fmt.Errorf("wrapper: %w: take it out of the scope file, or observe without --from", script.ErrPlan)
 	}
-	if len(system.Probes) == 0 {
+	if len(system.Outcomes) == 0 {
 		return errNothing
 	}
-	for _, p := range system.Probes {
+	for _, p := range system.Outcomes {
 		if !asked(c, system, p.Spec.Name) {
 			continue // it is only calculated
 		}

@@ -46,7 +46,7 @@ func (s *Session) Seen() map[string]seen.Sight {
 		return nil // it is in force, so this cannot be
 	}
 	sights, all := s.Sights(), make(map[string]seen.Sight)
-	for _, p := range system.Probes {
+	for _, p := range system.Outcomes {
 		all[p.Spec.Name] = sights.Of(p.Spec, outcome.VM{})
 	}
 	return all

@@ -36,7 +36,7 @@ func newSparse() *sparse {
 // Configured implements [scope.Observer].
 func (s *sparse) Configured(system *scope.System, _ outcome.Plan) error {
 	s.system, s.triggers = system, make(map[string][]scope.Trigger)
-	for _, p := range system.Probes {
+	for _, p := range system.Outcomes {
 		s.triggers[p.Spec.Name] = p.Triggers
 	}
 	return nil
@@ -47,8 +47,8 @@ func (s *sparse) Noticed(outcome.Notice) error { return nil }
 
 // Framed implements [scope.Observer].
 func (s *sparse) Framed(_ *outcome.Batch, f *scope.Frame) error {
-	for i := range f.Probes {
-		p := &f.Probes[i]
+	for i := range f.Outcomes {
+		p := &f.Outcomes[i]
 		c, at := &p.Counts, place{p.Name, p.VM}
 		n := c.Instances()
 		few := n > 0 && n < s.system.Samples && !c.Unobserved && c.Loss.Total() == 0
@@ -70,7 +70,7 @@ func (s *sparse) Framed(_ *outcome.Batch, f *scope.Frame) error {
 
 // undecided returns the kinds of the triggers that have no result for a window because its observed
 // ΔQ is insufficient.
-func undecided(triggers []scope.Trigger, p *scope.Probe) (kinds []string) {
+func undecided(triggers []scope.Trigger, p *scope.Outcome) (kinds []string) {
 	sufficient := *p
 	sufficient.Insufficient = ""
 	for _, t := range triggers {

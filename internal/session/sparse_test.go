@@ -25,7 +25,7 @@ func TestTooFewInstancesForTriggers(t *testing.T) {
 	spec := func(name string) outcome.Spec {
 		return outcome.Spec{Name: name, BinWidth: time.Millisecond, Bins: 50}
 	}
-	system := &scope.System{Window: time.Second, Samples: 50, Probes: []scope.ProbeSystem{
+	system := &scope.System{Window: time.Second, Samples: 50, Outcomes: []scope.OutcomeSystem{
 		{Spec: spec("shop"), Triggers: []scope.Trigger{trigger("silence", "10s"), trigger("qta", "true"), trigger("failure", "0.1")}},
 		{Spec: spec("quiet"), Triggers: []scope.Trigger{trigger("silence", "10s"), trigger("load", "100")}},
 		{Spec: spec("none")},
@@ -33,14 +33,14 @@ func TestTooFewInstancesForTriggers(t *testing.T) {
 	if err := s.Configured(system, outcome.Plan{}); err != nil {
 		t.Fatal(err)
 	}
-	probe := func(name string, n, lost uint64, why string) scope.Probe {
-		p := scope.Probe{Name: name, Spec: spec(name), Judgement: &dq.Judgement{}, Insufficient: why, Counts: outcome.Counts{Outcome: name, Successes: n}}
+	probe := func(name string, n, lost uint64, why string) scope.Outcome {
+		p := scope.Outcome{Name: name, Spec: spec(name), Judgement: &dq.Judgement{}, Insufficient: why, Counts: outcome.Counts{Outcome: name, Successes: n}}
 		p.Counts.Loss.Unpaired = lost
 		return p
 	}
-	frames := func(windows int, probes ...scope.Probe) (texts []string) {
+	frames := func(windows int, probes ...scope.Outcome) (texts []string) {
 		for range windows {
-			if err := s.Framed(nil, &scope.Frame{Probes: probes}); err != nil {
+			if err := s.Framed(nil, &scope.Frame{Outcomes: probes}); err != nil {
 				t.Fatal(err)
 			}
 			for _, n := range s.take() {

@@ -119,8 +119,8 @@ outcomes:
 		if f.Attaching || len(f.Fired) > 0 {
 			t.Errorf("attaching: %v, fired %+v", f.Attaching, f.Fired)
 		}
-		for i := range f.Probes {
-			p := &f.Probes[i]
+		for i := range f.Outcomes {
+			p := &f.Outcomes[i]
 			_, known := p.Observed.Success()
 			switch p.Name {
 			case "gc":

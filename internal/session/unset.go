@@ -27,8 +27,8 @@ func (u *unset) Noticed(outcome.Notice) error { return nil }
 
 // Framed implements [scope.Observer].
 func (u *unset) Framed(_ *outcome.Batch, f *scope.Frame) error {
-	for i := range f.Probes {
-		p := &f.Probes[i]
+	for i := range f.Outcomes {
+		p := &f.Outcomes[i]
 		if p.Counts.Timeouts == 0 || p.Fitted || u.said[p.Name] {
 			continue
 		}

@@ -29,16 +29,16 @@ outcomes:
 		t.Fatal(err)
 	}
 	u := newUnset(&Session{config: c})
-	probe := func(name string, timeouts uint64) scope.Probe {
-		return scope.Probe{
+	probe := func(name string, timeouts uint64) scope.Outcome {
+		return scope.Outcome{
 			Name: name, Spec: outcome.Spec{Name: name, BinWidth: time.Millisecond, Bins: 50},
 			Counts: outcome.Counts{Outcome: name, Successes: 46, Timeouts: timeouts},
 		}
 	}
 	fitted := probe("send", 4)
 	fitted.Fitted = true
-	frame := func(probes ...scope.Probe) (texts []string) {
-		if err := u.Framed(nil, &scope.Frame{Probes: probes}); err != nil {
+	frame := func(probes ...scope.Outcome) (texts []string) {
+		if err := u.Framed(nil, &scope.Frame{Outcomes: probes}); err != nil {
 			t.Fatal(err)
 		}
 		for _, n := range u.take() {

@@ -72,7 +72,7 @@ func try(t *testing.T, system, scopeFile string, experiment func(x *trial)) {
 
 func (r frameList) timedOut() bool {
 	return slices.ContainsFunc(r, func(f *scope.Frame) bool {
-		return slices.ContainsFunc(f.Probes, func(p scope.Probe) bool { return p.Counts.Timeouts > 0 })
+		return slices.ContainsFunc(f.Outcomes, func(p scope.Outcome) bool { return p.Counts.Timeouts > 0 })
 	})
 }
 

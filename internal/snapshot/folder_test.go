@@ -88,7 +88,7 @@ func TestSameName(t *testing.T) {
 	}, names(list(t, dir)))
 }
 
-// For any name of a probe, the snapshot gets a valid file name in the folder.
+// For any name of an outcome, the snapshot gets a valid file name in the folder.
 func TestNames(t *testing.T) {
 	for probe, want := range map[string]string{
 		"":                       "-manual",

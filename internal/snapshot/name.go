@@ -8,12 +8,12 @@ import (
 	"github.com/beamscope/beamscope/internal/recording"
 )
 
-// The name of a snapshot's file consists of the time of the trigger in UTC, the probe, if there
+// The name of a snapshot's file consists of the time of the trigger in UTC, the outcome, if there
 // is one, and the trigger.
 const (
 	timeLayout = "20060102T150405.000Z"
 	extension  = ".bsr"
-	maxPart    = 64 // characters of a probe or a trigger
+	maxPart    = 64 // characters of an outcome or a trigger
 )
 
 // fileName returns the file name of a snapshot that was triggered at a wall time.

@@ -52,7 +52,7 @@ func NewSystem(l Level, by string, window time.Duration) (*scope.System, error) 
 		if !ok {
 			return nil, fmt.Errorf("there is no built-in outcome %q", k)
 		}
-		s.Probes = append(s.Probes, scope.ProbeSystem{Spec: outcome.Spec{
+		s.Outcomes = append(s.Outcomes, scope.OutcomeSystem{Spec: outcome.Spec{
 			Name:     b.Name,
 			VM:       outcome.Events{Builtin: b.Name},
 			BinWidth: dMax / bins,

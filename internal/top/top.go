@@ -131,8 +131,8 @@ func (t *Top) system(l Level, by string) (*scope.System, error) {
 	if err != nil || !t.plain {
 		return system, err
 	}
-	for i := range system.Probes {
-		if p := &system.Probes[i].Spec; p.Name == Run.String() {
+	for i := range system.Outcomes {
+		if p := &system.Outcomes[i].Spec; p.Name == Run.String() {
 			p.Accounts = false
 		}
 	}

@@ -151,9 +151,9 @@ func (m *meter) Framed(b *outcome.Batch, f *scope.Frame) error {
 		m.warm = measured()
 	}
 	m.shares = append(m.shares, float64(f.Cost.Collector)/float64(f.Window.Duration()))
-	for i := range f.Probes {
-		m.instances += f.Probes[i].Counts.Instances()
-		m.lost += f.Probes[i].Counts.Loss.Total()
+	for i := range f.Outcomes {
+		m.instances += f.Outcomes[i].Counts.Instances()
+		m.lost += f.Outcomes[i].Counts.Loss.Total()
 	}
 	return nil
 }
