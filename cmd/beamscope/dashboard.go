@@ -82,8 +82,8 @@ func look(ctx context.Context, in film, r session.Replay, opts dashboard.Options
 	opts.Wall = wallOf(in.header)
 	if s := in.snapshot; s != nil {
 		r.First = s.Snapshot.First
-		if c := s.Causes[0]; c.Probe != "" {
-			opts.Title = fmt.Sprintf("snapshot %s %s of %s", opts.Wall(c.Time).Local().Format(time.TimeOnly), c.Trigger, c.Probe)
+		if c := s.Causes[0]; c.Outcome != "" {
+			opts.Title = fmt.Sprintf("snapshot %s %s of %s", opts.Wall(c.Time).Local().Format(time.TimeOnly), c.Trigger, c.Outcome)
 		}
 		opts.Fixed, opts.Window, opts.Oldest = true, r.First+s.Snapshot.Trigger(), r.First+s.Snapshot.Prelude
 	}

@@ -38,7 +38,7 @@ func explainedSnapshot(t *testing.T, explanation string) string {
 		{Parent: 0, Kind: trace.Running, Start: 91e6, End: 100e6, Process: 85},
 	}}
 	instance := outcome.Instance{Outcome: "order", VM: vm, End: 100e6, ID: 4711, Process: 85, Trace: &collected}
-	cause := recording.Cause{Time: 1e9, Trigger: "load", Setting: "1", Probe: "order", VM: vm, Text: "2 instances in a window, more than 1", Explanation: explanation}
+	cause := recording.Cause{Time: 1e9, Trigger: "load", Setting: "1", Outcome: "order", VM: vm, Text: "2 instances in a window, more than 1", Explanation: explanation}
 	also := cause
 	also.Trigger = "qta"
 	for _, err := range []error{

@@ -96,7 +96,7 @@ type silent struct{ w io.Writer }
 
 func (s silent) Frame(f *scope.Frame) error {
 	for _, x := range f.Fired {
-		if _, err := safetext.Fprintf(s.w, "%s %s: %s of %v: %s\n", f.Time.Local().Format("15:04:05.000"), x.Trigger, x.Probe, x.VM, export.Why(x.Explanation, x.Cause)); err != nil {
+		if _, err := safetext.Fprintf(s.w, "%s %s: %s of %v: %s\n", f.Time.Local().Format("15:04:05.000"), x.Trigger, x.Outcome, x.VM, export.Why(x.Explanation, x.Cause)); err != nil {
 			return err
 		}
 	}

@@ -102,7 +102,7 @@ func listSnapshots(w io.Writer, infos []snapshot.Info) error {
 	for _, i := range infos {
 		probe, trigger, windows := "?", "?", "?"
 		if len(i.Causes) > 0 {
-			probe, trigger = i.Causes[0].Probe, i.Causes[0].Trigger
+			probe, trigger = i.Causes[0].Outcome, i.Causes[0].Trigger
 			windows = export.Windows(i)
 		}
 		if more := len(i.Causes) - 1 + int(i.Omitted); more > 0 {
@@ -200,12 +200,12 @@ func printScopeFile(w io.Writer, in session.Entries) error {
 // snapshots.
 func saySnapshot(log io.Writer, path string, s *snapshot.Reader) {
 	c := s.Causes[0]
-	safetext.Fprintf(log, "%s: %s of %s, %s\n", filepath.Base(path), c.Trigger, c.Probe, wallOf(s.Header)(c.Time).Local().Format("2006-01-02 15:04:05.000"))
+	safetext.Fprintf(log, "%s: %s of %s, %s\n", filepath.Base(path), c.Trigger, c.Outcome, wallOf(s.Header)(c.Time).Local().Format("2006-01-02 15:04:05.000"))
 }
 
 // causeOf describes why a snapshot was made.
 func causeOf(c recording.Cause) string {
-	return fmt.Sprintf("snapshot %s of %s: %s", c.Trigger, c.Probe, export.Why(c.Explanation, c.Text))
+	return fmt.Sprintf("snapshot %s of %s: %s", c.Trigger, c.Outcome, export.Why(c.Explanation, c.Text))
 }
 
 // showing is a printer of a snapshot's frames. It prints a line for each window, and the complete
@@ -226,7 +226,7 @@ func (s *showing) head() {
 		if text := export.Explanation(s.snapshot.Causes, i); text != "" {
 			safetext.Fprintln(s.w, text)
 		}
-		safetext.Fprintf(s.w, "%s: %s of %v: %s\n", c.Trigger, c.Probe, c.VM, c.Text)
+		safetext.Fprintf(s.w, "%s: %s of %v: %s\n", c.Trigger, c.Outcome, c.VM, c.Text)
 	}
 	if n := s.snapshot.Snapshot.Omitted; n > 0 {
 		safetext.Fprintf(s.w, "and %d more\n", n)
@@ -253,7 +253,7 @@ func (s *showing) Frame(f *scope.Frame) error {
 	}
 	cause := s.snapshot.Causes[0]
 	for i := range f.Outcomes {
-		if p := &f.Outcomes[i]; p.Name == cause.Probe && p.VM == cause.VM {
+		if p := &f.Outcomes[i]; p.Name == cause.Outcome && p.VM == cause.VM {
 			s.lines = append(s.lines, append(export.Summary(f, p), mark))
 		}
 	}

@@ -218,7 +218,7 @@ func (d *Dashboard) showEvents() {
 	case d.fired != nil:
 		e := d.fired
 		d.fired, d.weighty = nil, true
-		d.put(bad, fmt.Sprintf("▶ %s %s of %s: %s", d.clockOf(*e), e.fired.Trigger, d.called(e.fired.Probe), export.Why(e.fired.Explanation, e.fired.Cause)))
+		d.put(bad, fmt.Sprintf("▶ %s %s of %s: %s", d.clockOf(*e), e.fired.Trigger, d.called(e.fired.Outcome), export.Why(e.fired.Explanation, e.fired.Cause)))
 	case len(fresh) > 0:
 		d.showNotices(fresh)
 	}

@@ -102,7 +102,7 @@ func (s *shelf) fired() []firing {
 		}
 		all = append(all, firing{
 			time: time.Unix(0, e.clock), frame: e.frame, seen: true,
-			causes: []recording.Cause{{Number: e.frame, Trigger: e.fired.Trigger, Setting: e.fired.Setting, Probe: e.fired.Probe, VM: e.fired.VM, Text: e.fired.Cause, Explanation: e.fired.Explanation}},
+			causes: []recording.Cause{{Number: e.frame, Trigger: e.fired.Trigger, Setting: e.fired.Setting, Outcome: e.fired.Outcome, VM: e.fired.VM, Text: e.fired.Cause, Explanation: e.fired.Explanation}},
 		})
 	}
 	slices.SortStableFunc(all, func(a, b firing) int { return b.time.Compare(a.time) })
@@ -118,7 +118,7 @@ func keptIn(snapshots []firing, e event) *firing {
 			// Each session numbers its windows from the start, so the time must match too.
 			at := f.time.Add(time.Duration(c.Time - f.causes[0].Time))
 			apart := time.Unix(0, e.clock).Sub(at).Abs()
-			if c.Number == e.frame && c.Trigger == e.fired.Trigger && c.Probe == e.fired.Probe && c.VM == e.fired.VM && apart < 50*time.Millisecond {
+			if c.Number == e.frame && c.Trigger == e.fired.Trigger && c.Outcome == e.fired.Outcome && c.VM == e.fired.VM && apart < 50*time.Millisecond {
 				return f
 			}
 		}
@@ -136,8 +136,8 @@ func (s *shelf) mark(all []firing) {
 	marked := make(map[string]bool)
 	for i := range all {
 		for _, c := range all[i].causes {
-			key := fmt.Sprint(c.Probe, c.VM, c.Trigger)
-			p := outcomeOf(last, outcomeKey{c.Probe, c.VM})
+			key := fmt.Sprint(c.Outcome, c.VM, c.Trigger)
+			p := outcomeOf(last, outcomeKey{c.Outcome, c.VM})
 			if all[i].seen && p != nil && slices.Contains(p.Active, c.Trigger) && !marked[key] {
 				marked[key], all[i].lasts = true, true
 			}
@@ -176,7 +176,7 @@ func (s *shelf) row(f *firing, at string, clock, width int) row {
 	state, n := s.state(f)
 	outcome, trigger, cause := "?", "?", ""
 	if len(f.causes) > 0 {
-		outcome, trigger, cause = cmp.Or(f.causes[0].Probe, "-"), f.causes[0].Trigger, export.Why(f.causes[0].Explanation, f.causes[0].Text)
+		outcome, trigger, cause = cmp.Or(f.causes[0].Outcome, "-"), f.causes[0].Trigger, export.Why(f.causes[0].Explanation, f.causes[0].Text)
 	}
 	if more := len(f.causes) - 1 + int(f.more); more > 0 {
 		trigger += fmt.Sprintf(" +%d", more)
@@ -194,7 +194,7 @@ func (s *shelf) key(f *firing) string {
 	if f.info != nil {
 		return f.info.Path
 	}
-	return fmt.Sprintf("fired %d %s %s %v", f.frame, f.causes[0].Trigger, f.causes[0].Probe, f.causes[0].VM)
+	return fmt.Sprintf("fired %d %s %s %v", f.frame, f.causes[0].Trigger, f.causes[0].Outcome, f.causes[0].VM)
 }
 
 // state returns the state of a firing in a word.
@@ -257,7 +257,7 @@ func causeLines(t *theme, causes []recording.Cause, more uint64) []string {
 		if text := export.Explanation(causes, i); text != "" {
 			lines = append(lines, t.Tag(doubtful)+tview.Escape(text)+"[-:-:-]")
 		}
-		lines = append(lines, t.Tag(strong)+tview.Escape(c.Trigger+" of "+causeOf(c.Probe, c.VM))+"[-:-:-]: "+tview.Escape(c.Text))
+		lines = append(lines, t.Tag(strong)+tview.Escape(c.Trigger+" of "+causeOf(c.Outcome, c.VM))+"[-:-:-]: "+tview.Escape(c.Text))
 	}
 	if more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
@@ -300,7 +300,7 @@ func (d *Dashboard) worstRows(width int) []row {
 		if text := export.Explanation(shot.causes, i); text != "" {
 			rows = append(rows, paragraph(doubtful, text, width)...)
 		}
-		rows = append(rows, paragraph(plain, "▶ "+c.Trigger+" of "+causeOf(c.Probe, c.VM)+": "+c.Text, width)...)
+		rows = append(rows, paragraph(plain, "▶ "+c.Trigger+" of "+causeOf(c.Outcome, c.VM)+": "+c.Text, width)...)
 	}
 	if shot.Omitted > 0 {
 		rows = append(rows, paragraph(plain, fmt.Sprintf("and %d more", shot.Omitted), width)...)

@@ -36,7 +36,7 @@ func TestForeignNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	frame.Fired = []scope.Firing{{Trigger: "load", Probe: "work", VM: batch.Counts[1].VM, Cause: foreign, Explanation: foreign}}
+	frame.Fired = []scope.Firing{{Trigger: "load", Outcome: "work", VM: batch.Counts[1].VM, Cause: foreign, Explanation: foreign}}
 	screen := tcell.NewSimulationScreen("UTF-8")
 	h := &harness{t: t, screen: screen, control: &control{config: c}, d: New(Options{Title: foreign, Screen: screen})}
 	if err := h.d.Configured(system, system.Plan(0)); err != nil {

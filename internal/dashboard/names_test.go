@@ -36,7 +36,7 @@ func TestDiscoveredNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	frame.Fired = []scope.Firing{{Trigger: "load", Probe: "a_b_2", VM: batch.Counts[0].VM, Cause: "much"}}
+	frame.Fired = []scope.Firing{{Trigger: "load", Outcome: "a_b_2", VM: batch.Counts[0].VM, Cause: "much"}}
 	screen := tcell.NewSimulationScreen("UTF-8")
 	h := &harness{t: t, screen: screen, control: &control{config: c}, d: New(Options{Title: "live", Overview: true, Screen: screen})}
 	if err := h.d.Configured(system, system.Plan(0)); err != nil {

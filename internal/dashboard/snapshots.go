@@ -60,8 +60,8 @@ func readSnapshot(ctx context.Context, path string) (*scene, error) {
 		return nil, unreadable(path, cmp.Or(err, errNoWindow))
 	}
 	s.title = "snapshot " + f.Time.Local().Format("15:04:05")
-	if c := s.shot.causes[0]; c.Probe != "" {
-		s.title += fmt.Sprintf(" %s of %s", c.Trigger, c.Probe)
+	if c := s.shot.causes[0]; c.Outcome != "" {
+		s.title += fmt.Sprintf(" %s of %s", c.Trigger, c.Outcome)
 	}
 	if err != nil {
 		err = unreadable(path, err)

@@ -55,13 +55,13 @@ type curvePoints struct {
 
 // pictureObject is the format of a picture.
 type pictureObject struct {
-	Time   time.Time      `json:"time"`
-	Number uint64         `json:"number"` // number of the window
-	Probes []seriesObject `json:"outcomes"`
+	Time     time.Time      `json:"time"`
+	Number   uint64         `json:"number"` // number of the window
+	Outcomes []seriesObject `json:"outcomes"`
 }
 
 type seriesObject struct {
-	Probe        string   `json:"outcome"`
+	Outcome      string   `json:"outcome"`
 	VM           *vm      `json:"vm"` // null if no VM was running
 	Instances    uint64   `json:"instances"`
 	Lost         uint64   `json:"lost"`
@@ -72,19 +72,19 @@ type seriesObject struct {
 
 // writeJSON writes a picture as one object.
 func writeJSON(w io.Writer, p Picture) error {
-	out := pictureObject{Time: p.Time.UTC(), Number: p.Number, Probes: []seriesObject{}}
+	out := pictureObject{Time: p.Time.UTC(), Number: p.Number, Outcomes: []seriesObject{}}
 	for i := range p.Plots {
 		one := &p.Plots[i]
 		for j := range one.Series {
 			s := &one.Series[j]
-			out.Probes = append(out.Probes, seriesOf(s, one.curves(s)))
+			out.Outcomes = append(out.Outcomes, seriesOf(s, one.curves(s)))
 		}
 	}
 	return json.NewEncoder(w).Encode(out)
 }
 
 func seriesOf(s *plot.Series, curves []plot.Curve) seriesObject {
-	out := seriesObject{Probe: s.Name, VM: vmOf(s.VM), Instances: s.Instances, Lost: s.Lost, Insufficient: s.Caveat, shape: shapeOf(s, curves)}
+	out := seriesObject{Outcome: s.Name, VM: vmOf(s.VM), Instances: s.Instances, Lost: s.Lost, Insufficient: s.Caveat, shape: shapeOf(s, curves)}
 	if s.HasFailed {
 		out.Failed = figures.Number(s.Failed)
 	}

@@ -41,7 +41,7 @@ func NewJSON(w io.Writer) *JSON {
 type line struct {
 	Time         time.Time    `json:"time"`
 	Window       window       `json:"window"`
-	Probe        string       `json:"outcome"`
+	Outcome      string       `json:"outcome"`
 	Alias        string       `json:"alias,omitempty"`         // the name of its spans, or of the built-in outcome, if it differs
 	Fitted       float64      `json:"fitted_dmax_s,omitempty"` // dMax if beamscope chose it: instances in observed.timeout took longer, and may have succeeded
 	VM           *vm          `json:"vm"`                      // null if no VM was running
@@ -200,7 +200,7 @@ func lineOf(f *scope.Frame, p *scope.Outcome) line {
 	l := line{
 		Time:         f.Time.UTC(),
 		Window:       window{From: f.Window.From, To: f.Window.To},
-		Probe:        p.Name,
+		Outcome:      p.Name,
 		Alias:        p.Spec.Alias(),
 		VM:           vmOf(p.VM),
 		Observed:     observedOf(p),
@@ -234,7 +234,7 @@ func lineOf(f *scope.Frame, p *scope.Outcome) line {
 	var explanations []string
 	known := false
 	for _, x := range f.Fired {
-		if x.Probe == p.Name && x.VM == p.VM {
+		if x.Outcome == p.Name && x.VM == p.VM {
 			l.Triggers = append(l.Triggers, x.Trigger)
 			l.Causes = append(l.Causes, x.Cause)
 			explanations = append(explanations, x.Explanation)

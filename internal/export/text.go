@@ -38,7 +38,7 @@ func (t *Text) Frame(f *scope.Frame) error {
 		return err
 	}
 	for _, x := range f.Fired {
-		safetext.Fprintf(t.w, "▶ %s: %s of %v: %s\n", x.Trigger, x.Probe, x.VM, Why(x.Explanation, x.Cause))
+		safetext.Fprintf(t.w, "▶ %s: %s of %v: %s\n", x.Trigger, x.Outcome, x.VM, Why(x.Explanation, x.Cause))
 	}
 	if r := f.Rejected; r.Count > 0 {
 		safetext.Fprintf(t.w, "%d lines over TCP rejected, the last one: %s\n", r.Count, r.Last)

@@ -160,6 +160,6 @@ func (d *decoder) cause() *Cause {
 		Time:    d.int(),
 		Number:  d.uint(),
 		VM:      outcome.VM{PID: int(d.int()), Node: d.text()},
-		Trigger: d.text(), Setting: d.text(), Probe: d.text(), Text: d.text(), Explanation: d.text(),
+		Trigger: d.text(), Setting: d.text(), Outcome: d.text(), Text: d.text(), Explanation: d.text(),
 	}
 }

@@ -123,7 +123,7 @@ func (e *Encoder) AppendCause(dst []byte, c *Cause) ([]byte, error) {
 	b = binary.AppendVarint(b, c.Time)
 	b = binary.AppendUvarint(b, c.Number)
 	b = binary.AppendVarint(b, int64(c.VM.PID))
-	b, err := appendTexts(b, c.VM.Node, c.Trigger, c.Setting, c.Probe, c.Text, c.Explanation)
+	b, err := appendTexts(b, c.VM.Node, c.Trigger, c.Setting, c.Outcome, c.Text, c.Explanation)
 	if err != nil {
 		return dst, fmt.Errorf("cause: %w", err)
 	}

@@ -57,7 +57,7 @@ type Cause struct {
 	Number  uint64
 	Trigger string // its kind
 	Setting string // its setting
-	Probe   string
+	Outcome string
 	VM      outcome.VM
 	Text    string // why it fired, as text
 

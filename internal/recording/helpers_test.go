@@ -35,7 +35,7 @@ var (
 	}
 	notice = outcome.Notice{Time: 500, Text: "observing pid 7"}
 	cause  = recording.Cause{
-		Time: 600, Number: 3, Trigger: "load", Setting: "5000", Probe: "a",
+		Time: 600, Number: 3, Trigger: "load", Setting: "5000", Outcome: "a",
 		VM: outcome.VM{PID: 7, Node: "a@b"}, Text: "5001 instances a second", Explanation: "91 % of a #4711 was mailbox wait",
 	}
 	snapshot = recording.Snapshot{First: 1, Prelude: 2, Before: 3, Causes: 4, Omitted: 5, Complete: true}

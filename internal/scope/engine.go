@@ -260,12 +260,12 @@ func isObserved(b *outcome.Batch) bool {
 // none of these is explained and the diagram calculates the outcome, it describes the outcome
 // behind the outcome that has the slowest explained instance, preceded by the outcome's name.
 func (e *Engine) explanation(x *Firing) string {
-	if at, ok := e.rows[seriesKey{x.Probe, x.VM}]; ok && e.frame.Outcomes[at].Explained != nil {
+	if at, ok := e.rows[seriesKey{x.Outcome, x.VM}]; ok && e.frame.Outcomes[at].Explained != nil {
 		return e.explainedBy(&e.frame.Outcomes[at])
 	}
 	var slowest *Outcome
 	var longest time.Duration
-	for _, name := range e.composed[x.Probe].behind {
+	for _, name := range e.composed[x.Outcome].behind {
 		at, ok := e.rows[seriesKey{name, x.VM}]
 		if !ok || e.frame.Outcomes[at].Explained == nil {
 			continue

@@ -134,7 +134,7 @@ func (m *Mean) Quantile(p float64) (at time.Duration, within dq.Interval) {
 type Firing struct {
 	Trigger string // its kind
 	Setting string // its setting
-	Probe   string
+	Outcome string
 	VM      outcome.VM
 	Cause   string // the observation that made the trigger fire, as text
 

@@ -376,7 +376,7 @@ func frameLines(f *scope.Frame) []string {
 		lines = append(lines, rowLine(place, &f.Outcomes[i]))
 	}
 	for _, x := range f.Fired {
-		lines = append(lines, line(place+" fired", "trigger", x.Trigger, "setting", x.Setting, "probe", x.Probe, "vm", x.VM, "cause", x.Cause, "explanation", x.Explanation))
+		lines = append(lines, line(place+" fired", "trigger", x.Trigger, "setting", x.Setting, "probe", x.Outcome, "vm", x.VM, "cause", x.Cause, "explanation", x.Explanation))
 	}
 	return lines
 }

@@ -107,7 +107,7 @@ func (p *play) batch(b outcome.Batch) *scope.Frame {
 func fired(f *scope.Frame) []string {
 	var all []string
 	for _, x := range f.Fired {
-		all = append(all, x.Trigger+" "+x.Probe)
+		all = append(all, x.Trigger+" "+x.Outcome)
 	}
 	return all
 }

@@ -206,7 +206,7 @@ func (s *series) trigger(p *Outcome, holdOff time.Duration, fired []Firing) []Fi
 			fired = append(fired, Firing{
 				Trigger: in.trigger.Kind(),
 				Setting: in.trigger.Setting(),
-				Probe:   p.Name,
+				Outcome: p.Name,
 				VM:      p.VM,
 				Cause:   in.trigger.Cause(p),
 			})

@@ -167,7 +167,7 @@ func TestTriggersFire(t *testing.T) {
 				f := p.step(tc.alarm)
 				got = append(got, f.Fired...)
 			}
-			want := []scope.Firing{{Trigger: tc.kind, Setting: tc.setting, Probe: "a", VM: beam, Cause: tc.cause}}
+			want := []scope.Firing{{Trigger: tc.kind, Setting: tc.setting, Outcome: "a", VM: beam, Cause: tc.cause}}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -337,7 +337,7 @@ func TestCalculatedHazard(t *testing.T) {
 	for range 3 {
 		got = append(got, p.step(at("a", 20, 50, 4), at("b", 20, 50, 4), at("x", 40, 0)).Fired...)
 	}
-	want := []scope.Firing{{Trigger: "hazard", Setting: "true", Probe: "x", VM: beam,
+	want := []scope.Firing{{Trigger: "hazard", Setting: "true", Outcome: "x", VM: beam,
 		Cause: "the calculated ΔQ violates the QTA: 0 % succeed within 5ms, 50 % have to"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -184,7 +184,7 @@ func (k *keeper) Framed(b *outcome.Batch, f *scope.Frame) error {
 			Number:  f.Number,
 			Trigger: x.Trigger,
 			Setting: x.Setting,
-			Probe:   x.Probe,
+			Outcome: x.Outcome,
 			VM:      x.VM,
 			Text:    x.Cause,
 

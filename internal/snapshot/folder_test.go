@@ -98,7 +98,7 @@ func TestNames(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		do, end := keep(t, options(dir))
-		do(config("b"), batch(0), &recording.Cause{Probe: probe, Trigger: "manual"})
+		do(config("b"), batch(0), &recording.Cause{Outcome: probe, Trigger: "manual"})
 		end()
 		equal(t, []string{"20261121T014501.123Z" + want + ".bsr"}, names(list(t, dir)))
 	}

@@ -66,7 +66,7 @@ func batch(n int) *outcome.Batch {
 }
 
 func cause(n int, trigger string) *recording.Cause {
-	return &recording.Cause{Time: int64(n+1) * second, Number: uint64(n), Trigger: trigger, Setting: "true", Probe: "b", VM: vm, Text: "why"}
+	return &recording.Cause{Time: int64(n+1) * second, Number: uint64(n), Trigger: trigger, Setting: "true", Outcome: "b", VM: vm, Text: "why"}
 }
 
 func notice(text string) *outcome.Notice { return &outcome.Notice{Time: 9, Text: text} }

@@ -19,7 +19,7 @@ const (
 // fileName returns the file name of a snapshot that was triggered at a wall time.
 func fileName(t time.Time, c *recording.Cause) string {
 	name := t.UTC().Format(timeLayout)
-	for _, part := range []string{c.Probe, c.Trigger} {
+	for _, part := range []string{c.Outcome, c.Trigger} {
 		if part != "" {
 			name += "-" + sanitised(part)
 		}
