@@ -87,6 +87,10 @@ func (h *harness) run(width, height int) {
 	h.screen.SetSize(width, height)
 	h.v.app = app
 	h.v.build()
+	select { // the refresh below shows it; another one could replace what a test puts into the table
+	case <-h.v.top.changed:
+	default:
+	}
 	done := make(chan error, 1)
 	go func() {
 		done <- app.Run(tui.Show{Work: func(ctx context.Context) error {
