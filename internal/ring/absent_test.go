@@ -139,3 +139,15 @@ func TestControlOfVM(t *testing.T) {
 		}
 	}
 }
+
+// Explained spans are left to programs in the kernel if there are any, and they see the spans of the VM.
+func TestCountedInKernel(t *testing.T) {
+	for _, kernel := range []bool{false, true} {
+		for _, fires := range []bool{false, true} {
+			s := newSource(Config{Kernel: kernel})
+			if got := s.countedInKernel(&station{fires: fires}); got != (kernel && fires) {
+				t.Errorf("programs in the kernel %v, which see its spans %v: %v", kernel, fires, got)
+			}
+		}
+	}
+}

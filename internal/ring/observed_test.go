@@ -381,14 +381,16 @@ func TestSilenceIsNotObserved(t *testing.T) {
 // Explained spans count here, unless programs in the kernel count them.
 func TestExplainedSpansCountOnce(t *testing.T) {
 	for kernel, want := range map[bool]outcome.Counts{
-		false: {Starts: 3, Ends: 3, Lates: 1, Successes: 2, Timeouts: 1},
-		true:  {Starts: 1, Ends: 1, Successes: 1},
+		false: {Starts: 3, Ends: 4, Lates: 2, Successes: 2, Timeouts: 1},
+		true:  {Starts: 1, Ends: 2, Lates: 1, Successes: 1},
 	} {
 		w := newWorld(t, spec("a", 20*time.Millisecond))
 		w.o.kernel = kernel
 		both := w.startExplained(0, 1, 10*ms)
 		open := w.startExplained(0, 1, 11*ms)
-		w.end(1, w.start(1, 1, 12*ms), 1, 13*ms)
+		plain := w.start(1, 1, 12*ms)
+		w.end(1, plain, 1, 13*ms)
+		w.end(1, plain, 1, 14*ms) // counts as late in any case
 		w.endExplained(1, both, 1, 15*ms)
 		w.poll(20)
 		w.endExplained(1, open, 1, 40*ms) // after its timeout
@@ -432,13 +434,17 @@ func TestNewRing(t *testing.T) {
 		{"new", 100, 150, 0, outcome.Counts{Starts: 100, Ends: 100, Successes: 100}},
 		{"two laps", 1 << minLogSlots, 150, 0, outcome.Counts{Starts: 128, Ends: 128, Loss: outcome.Loss{Missed: 256}, Unobserved: true}},
 		{"old", 100, firstLease/ms + 1, 0, outcome.Counts{}},
+		{"another collector explains", 100, 150, 0, outcome.Counts{}},
 		{"spans should have been explained", 100, 150, 0xffff, outcome.Counts{}},
 	} {
 		ring := newFakeRing(1, minLogSlots)
 		ring.text(1, "a")
 		ring.words[wordControl(0)] = control{sample: 0xffff, process: true}.word(firstLease - leaseUnits<<leaseShift + 1)
-		if test.what == "lease taken back" {
+		switch test.what {
+		case "lease taken back":
 			ring.words[wordControl(0)] = 0
+		case "another collector explains":
+			ring.words[wordControl(0)] |= 1 << explainShift
 		}
 		for i := range int64(test.spans) {
 			s := ring.start(0, 1, 10*ms+2*i)

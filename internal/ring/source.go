@@ -280,6 +280,9 @@ func (s *Source) controlOf(st *station) control {
 	return c
 }
 
+// countedInKernel reports whether programs in the kernel count the explained spans of a VM.
+func (s *Source) countedInKernel(st *station) bool { return s.cfg.Kernel && st.fires }
+
 // needsKernel reports whether only programs in the kernel can observe an outcome in full.
 func needsKernel(s outcome.Spec) bool { return s.Explain || s.ExitFails || s.Group != "" }
 
@@ -627,7 +630,7 @@ func (s *Source) follow(ctx context.Context, st *station, o *observed) {
 		o.memory.Close()
 		return
 	}
-	o.discover, o.kernel = s.cfg.Discover, s.cfg.Kernel && st.fires
+	o.discover, o.kernel = s.cfg.Discover, s.countedInKernel(st)
 	o.open(ledger.NewBook(st.id, s.next, s.budget))
 	o.plan(s.schedule, s.controlOf(st))
 	if s.control().explain != 0 && !st.fires {
