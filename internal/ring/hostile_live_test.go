@@ -34,7 +34,7 @@ func damagedRingOn(t *testing.T, otp erlang.OTP) {
 		{"its beginning is overwritten", `atomics:put(A, 1, 7)`, "it does not begin as one"},
 		{"it is not ready any more", `atomics:put(A, 16, 0)`, "it does not begin as one"},
 		{"a control word is overwritten", `atomics:put(A, 66, 1 bsl 63)`, "the control word of ring 0"},
-		{"it is freed", `persistent_term:erase(beamscope_ring_4), persistent_term:erase(beamscope_facilities)`, "read a ring at"},
+		{"it is freed", `persistent_term:erase(beamscope_ring_4), persistent_term:erase(beamscope_facilities_4)`, "read a ring at"},
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			t.Parallel()
@@ -67,7 +67,7 @@ func movedRingOn(t *testing.T, otp erlang.OTP) {
 	vmtest.Eval(t, beam, `[beamscope:start_span(<<"a">>) || _ <- [1, 2, 3]], ok`)
 	first.collectTo(monotonic.Now())
 	vmtest.Eval(t, beam, `[persistent_term:erase(K) || {K, _} <- persistent_term:get(), K =:= beamscope_ring_4 orelse element(1, K) =:= beamscope_ring_4],
-		persistent_term:erase(beamscope_facilities), Keep = binary:copy(<<1>>, 1 bsl 24), ok = beamscope:with_span(<<"a">>, fun() -> ok end), persistent_term:put(keep, Keep)`)
+		persistent_term:erase(beamscope_facilities_4), Keep = binary:copy(<<1>>, 1 bsl 24), ok = beamscope:with_span(<<"a">>, fun() -> ok end), persistent_term:put(keep, Keep)`)
 	first.awaitNotice("are not read any more")
 	second := observe(t, beam, spec("a", time.Second))
 	second.awaitObserved()

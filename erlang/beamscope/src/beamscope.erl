@@ -304,11 +304,12 @@ succeed({ring, Birth, Id, Name}) ->
 succeed(ignore) ->
     ok;
 succeed({explained, Fired, {ring, Birth, Id, Name}}) ->
-    case ?FACILITIES of
-        {#ring{birth = Birth} = Ring, _, _} -> beamscope_ring:success_explained(Ring, Id, Name);
-        _ -> ok
-    end,
-    fire_end(Fired, ?END, <<>>);
+    case beamscope_ring:made(Birth) of
+        none -> ok;
+        Ring ->
+            ok = beamscope_ring:success_explained(Ring, Id, Name),
+            fire_end(Fired, ?END, <<>>)
+    end;
 succeed(Handle) ->
     fire_end(Handle, ?END, <<>>).
 
@@ -318,11 +319,12 @@ fail({ring, Birth, Id, Name}, Class) ->
         _ -> ok
     end;
 fail({explained, Fired, {ring, Birth, Id, Name}}, Class) ->
-    case ?FACILITIES of
-        {#ring{birth = Birth} = Ring, _, _} -> beamscope_ring:failure_explained(Ring, Id, Name, Class);
-        _ -> ok
-    end,
-    fire_end(Fired, ?FAIL, Class);
+    case beamscope_ring:made(Birth) of
+        none -> ok;
+        Ring ->
+            ok = beamscope_ring:failure_explained(Ring, Id, Name, Class),
+            fire_end(Fired, ?FAIL, Class)
+    end;
 fail(Handle, Class) ->
     fire_end(Handle, ?FAIL, Class).
 

@@ -15,7 +15,7 @@
 %%% calls few functions that are not inlined.
 -module(beamscope_ring).
 
--export([open/0, start/5, record/7, success/3, success_explained/3, failure/4, failure_explained/4]).
+-export([open/0, made/1, start/5, record/7, success/3, success_explained/3, failure/4, failure_explained/4]).
 
 -export_type([ring/0, control/0, handle/0, id/0, class/0]).
 
@@ -56,6 +56,14 @@ open() ->
     case persistent_term:get(?KEY, undefined) of
         undefined -> make();
         Ring -> {ok, Ring}
+    end.
+
+%% @doc Returns the ring that this VM made at some time, if it did.
+-spec made(Birth :: integer()) -> ring() | none.
+made(Birth) ->
+    case persistent_term:get(?KEY, none) of
+        #ring{birth = Birth} = Ring -> Ring;
+        _ -> none
     end.
 
 make() ->

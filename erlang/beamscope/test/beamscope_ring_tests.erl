@@ -264,6 +264,15 @@ explained_end_test() ->
 
 flush() -> receive {hit, _, _, _, _, _, _, _} -> flush() after 0 -> ok end.
 
+%% An explained span of another VM is ignored: its Id means nothing here.
+foreign_explained_test() ->
+    lease(?ALL, ?ALL),
+    {_, {explained, Fired, {ring, Birth, Slot, Name}}} = beamscope:start_span(a),
+    flush(),
+    Foreign = {explained, Fired, {ring, Birth + 1, Slot, Name}},
+    ?assertEqual({{ok, ok}, []}, records(fun() -> {beamscope:end_span(undefined, Foreign), beamscope:fail_span(Foreign, oops)} end)),
+    receive {hit, _, _, _, _, _, _, _} = Hit -> error(Hit) after 0 -> ok end.
+
 %% If no collector listens to the probe, a span that is to be explained is only recorded.
 unheard_test() ->
     case beamscope_facilities:probes() of
