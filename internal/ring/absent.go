@@ -68,7 +68,7 @@ func (s *Source) lookAtProbes(ctx context.Context, st *station) {
 		s.spend(v.User, narrow, func() {
 			image, err := v.Image()
 			standsIn := image.Build.ID != ""
-			found = absence{probes: !errors.Is(err, vm.ErrNoProbes) && !standsIn, calls: standsIn && image.Build.Sees(dtrace.UserTrace)}
+			found = absence{probes: !errors.Is(err, vm.ErrNoProbes) && !standsIn, calls: standsIn && image.NoTerms == nil && image.Build.Sees(dtrace.UserTrace)}
 		})
 		return found, nil
 	})

@@ -49,6 +49,7 @@ type observed struct {
 	edition    uint64 // increases when the book hands over counts
 	discover   bool
 	kernel     bool     // programs in the kernel count explained spans
+	explaining int64    // all spans have been explained since then, nanoseconds of CLOCK_MONOTONIC; 0 if they are not
 	found      []string // names of spans without an outcome
 	nameless   nameless
 	overrun    overrun
@@ -294,8 +295,8 @@ func (o *observed) poll(now int64) {
 	most := uint64(o.credit)
 	lost, err := o.reader.records(now, most, func(r *record) {
 		o.records++
-		if r.kind == start && r.explained && o.kernel {
-			return
+		if r.explained && o.kernel && (r.kind == start || o.reader.fate(r.span) == toCome) {
+			return // counted there
 		}
 		o.pairer.add(r)
 	})
@@ -312,9 +313,17 @@ func (o *observed) poll(now int64) {
 }
 
 // lose accounts for lost records. If a ring was overwritten, they may be of any time since the last
-// read, so the period since then was observed only in part.
+// read, so the period since then was observed only in part. If programs in the kernel have counted all
+// spans since then, only open spans that are older may have lost their ends.
 func (o *observed) lose(records uint64, since, now int64) {
 	v := &o.overrun
+	if o.kernel && o.explaining != 0 && o.explaining < since {
+		v.records += records
+		v.known += records
+		o.unreported += records
+		o.pairer.doubt = now
+		return
+	}
 	if o.reader.filled {
 		if !v.filled {
 			v.filled, v.from = true, since
@@ -351,8 +360,23 @@ func (o *observed) renew(now int64) error {
 	if expired {
 		o.gap(min(until, o.renewed), now)
 	}
+	o.noteExplaining(now)
 	o.renewed = now
 	return nil
+}
+
+// noteExplaining notes since when all spans have been explained: since the control words of all rings
+// request it, as they were found at each renewal.
+func (o *observed) noteExplaining(now int64) {
+	for ring := range o.reader.header.rings {
+		if uint16(o.reader.control(ring)>>explainShift) != 0xffff {
+			o.explaining = 0
+			return
+		}
+	}
+	if o.explaining == 0 {
+		o.explaining = now
+	}
 }
 
 // gap records a time in which the VM was not observed.

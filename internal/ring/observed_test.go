@@ -420,6 +420,41 @@ func TestLostStartOfExplainedSpan(t *testing.T) {
 	}
 }
 
+// If programs in the kernel count all spans, a ring that overflows loses none of them.
+func TestOverrunOfExplainedSpans(t *testing.T) {
+	for _, all := range []bool{true, false} {
+		w := newWorld(t, spec("a", time.Second))
+		w.o.kernel = true
+		c := control{sample: 0xffff}
+		if all {
+			c.explain = 0xffff
+		}
+		w.o.plan(w.s, c)
+		for range 6 { // the request is found in the second half of this time
+			w.collect()
+		}
+		at := int64(w.next+1) * 100
+		for range 1 << minLogSlots {
+			w.endExplained(0, w.startExplained(0, 1, at*ms), 1, (at+1)*ms)
+		}
+		w.poll(at + 10)
+		blind := false
+		for range 3 {
+			got := w.collect()[0]
+			blind = blind || got.Unobserved
+			if all && (got.Loss.Total() != 0 || got.Starts+got.Ends != 0) {
+				t.Errorf("all are explained: %+v", got)
+			}
+		}
+		if blind == all {
+			t.Errorf("all are explained %v: not observed %v", all, blind)
+		}
+		if w.o.lost() == 0 {
+			t.Error("no record was lost")
+		}
+	}
+}
+
 // If the ring is new, spans are counted from the first one on. A window in which records were
 // overwritten before they were read is not observed.
 func TestNewRing(t *testing.T) {

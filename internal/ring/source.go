@@ -29,7 +29,7 @@
 // Starts and Ends are the records of a window. Orphans are ends whose start was recorded before the
 // ring was found. Lates are ends of spans that had ended. Instances have the ID of their span,
 // which is unique within the VM, the ID of the parent if the parent is in the ring too, and the
-// process that started them.
+// process that started them. If programs in the kernel count the parent, it has another ID there.
 //
 // # Explained spans
 //
