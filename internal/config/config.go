@@ -76,7 +76,8 @@ type Snapshots struct {
 	Size   int64         // largest size of the folder in bytes; whole KiB
 }
 
-// An Outcome is one entry of outcomes: an outcome that differs from the defaults.
+// An Outcome is an entry of a scope file under outcomes. It says how the outcome differs from the
+// defaults.
 type Outcome struct {
 	Name      string
 	Span      string // name of the spans of VM probes; or
@@ -153,7 +154,7 @@ func defaultSnapshots() Snapshots {
 	return Snapshots{Dir: DefaultSnapshotsDir, Before: 30, After: 5 * time.Second, Keep: 100, Size: 100 * miB}
 }
 
-// defaultOutcome returns the outcome of an outcome without an entry.
+// defaultOutcome returns the settings of an outcome without an entry.
 func defaultOutcome(name string) Outcome {
 	return Outcome{Name: name, Span: name, Scale: Scale{Bins: DefaultBins}}
 }

@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// An Edit sets a key of a scope file to a value. The path is for example outcomes, outcome, qta,
-// p50. The value "" removes the key with everything in it.
+// An Edit sets a key of a scope file to a value. The path is for example outcomes, checkout,
+// qta, p50. The value "" removes the key with everything in it.
 type Edit struct {
 	Path  []string
 	Value string

@@ -345,7 +345,7 @@ func (o Outcome) canFailByExit() error {
 	return nil
 }
 
-// processExit is the name of the outcome for exits.
+// processExit is the name of the VM's probe for exits.
 const processExit = "process__exit"
 
 // ofProcess reports whether the key of each of these events is a process.

@@ -157,7 +157,7 @@ func (c Config) Explained() []string {
 	return names
 }
 
-// ObservesVMs reports whether an outcome is observed at outcomes of VMs.
+// ObservesVMs reports whether any outcome is observed in VMs, by their probes or functions, or in their memory.
 func (c Config) ObservesVMs() bool {
 	all, _, err := c.outcomes()
 	if err != nil {

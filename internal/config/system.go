@@ -7,9 +7,9 @@ import (
 	"github.com/beamscope/beamscope/internal/scope"
 )
 
-// System converts the configuration for an oscilloscope. The outcomes are the outcomes in their
+// System converts the configuration for an oscilloscope. Its outcomes are the entries in their
 // order, and then the names of the diagram without an entry: definitions and operators, then
-// outcomes, in the order of the diagram. System returns an error for a configuration that no
+// the others, in the order of the diagram. System returns an error for a configuration that no
 // scope file could contain. That never happens to a configuration that was read and not changed.
 func (c Config) System() (*scope.System, error) {
 	if err := c.check(); err != nil {
@@ -46,7 +46,7 @@ func (c Config) selfContained() Config {
 	return c
 }
 
-// outcomes returns the outcomes, including those without an entry, and the diagram.
+// outcomes returns all outcomes, with or without an entry, and the diagram.
 func (c Config) outcomes() ([]Outcome, *diagram.File, error) {
 	if c.Diagram == "" {
 		return c.Outcomes, nil, nil

@@ -69,7 +69,7 @@ type grid struct {
 
 func newGrid(d *Dashboard) *grid { return &grid{Box: tview.NewBox(), d: d} }
 
-// begin chooses the first plots: calculated outcomes first, then outcomes.
+// begin chooses the first plots: calculated outcomes first, then the others.
 func (g *grid) begin(s *scope.System) {
 	if g.begun || s == nil || len(s.Outcomes) == 0 || g.d.opts.Overview {
 		return

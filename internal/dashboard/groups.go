@@ -44,14 +44,14 @@ func (d *Dashboard) chosenOutcome() *scope.Outcome {
 	return &f.Outcomes[at]
 }
 
-// canGroup reports whether the chosen outcome is observed at outcomes of a VM, so that it may have
+// canGroup reports whether the chosen outcome is observed in VMs, so that it may have
 // groups.
 func (d *Dashboard) canGroup() bool {
 	p := d.chosenOutcome()
 	return p != nil && p.Spec.OfVM()
 }
 
-// group shows the groups of the chosen probe: first by its current grouping, then by the other
+// group shows the groups of the chosen outcome: first by its current grouping, then by the other
 // possible ones, and then its plot again. A recording only has the groups that were recorded.
 func (d *Dashboard) group() {
 	p := d.chosenOutcome()

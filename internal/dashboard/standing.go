@@ -13,7 +13,7 @@ type standing struct {
 	note string // a qualification, or ""
 }
 
-// judgementOf returns the judgement of a probe: the one of its observed ΔQ or, if there is none,
+// judgementOf returns the judgement of an outcome: the one of its observed ΔQ or, if there is none,
 // that of the calculated ΔQ. It also returns why the data is insufficient for a judgement. j is
 // nil if nothing is judged.
 func judgementOf(p *scope.Outcome) (j *dq.Judgement, insufficient string, calculated bool) {

@@ -18,7 +18,7 @@ const (
 	maxTrail  = 240 // windows
 )
 
-// A outcomeKey identifies an outcome of a VM.
+// An outcomeKey identifies an outcome in a VM.
 type outcomeKey struct {
 	name string
 	vm   outcome.VM

@@ -80,7 +80,7 @@ func groupOf(p *scope.Outcome, g *outcome.Group) group {
 // groupsInText is the largest number of groups shown for each outcome.
 const groupsInText = 10
 
-// groupRows writes rows of groups below their probe: those with the longest time, and one for all
+// groupRows writes rows of groups below their outcome: those with the longest time, and one for all
 // others.
 func (c columns) groupRows(p *scope.Outcome) {
 	top, rest, others := scope.TopGroups(p.Counts.Groups, groupsInText)

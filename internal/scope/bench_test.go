@@ -10,8 +10,8 @@ import (
 	"github.com/beamscope/beamscope/internal/trace"
 )
 
-// large returns a system of 100 outcomes with 1000 bins each, of which 40 are calculated, and a
-// window with 1000 instances of each.
+// large returns a system of 100 outcomes with 1000 bins each, and a window with 1000 instances of each.
+// The diagram calculates 40 of the outcomes.
 func large(b *testing.B) (*scope.System, outcome.Batch) {
 	b.Helper()
 	var source string

@@ -257,8 +257,9 @@ func isObserved(b *outcome.Batch) bool {
 }
 
 // explanation describes where the time went in the instances of the outcome whose trigger fired. If
-// none of these is explained and the diagram calculates the outcome, it describes the outcome
-// behind the outcome that has the slowest explained instance, preceded by the outcome's name.
+// none of these is explained and the diagram calculates the outcome, it describes
+// one of the outcomes from which it is calculated: the one with the slowest explained instance, preceded
+// by its name.
 func (e *Engine) explanation(x *Firing) string {
 	if at, ok := e.rows[seriesKey{x.Outcome, x.VM}]; ok && e.frame.Outcomes[at].Explained != nil {
 		return e.explainedBy(&e.frame.Outcomes[at])

@@ -39,7 +39,7 @@ func (f *Frame) Unpriced() bool {
 	return f.Cost.Events == 0 && slices.ContainsFunc(f.Outcomes, counted)
 }
 
-// An Outcome is the result for one outcome of one VM in one window.
+// An Outcome is the result of an outcome in one VM and one window.
 type Outcome struct {
 	Name   string
 	VM     outcome.VM

@@ -421,7 +421,8 @@ func TestQuantileBehindAnUnknownBranch(t *testing.T) {
 	}
 }
 
-// An explanation describes explained outcomes behind the outcome, in the same VM. If two took
+// If an outcome is only calculated, its explanation is that of an outcome from which it is calculated, in
+// the same VM. If two took
 // equally long, it describes the first one in the diagram.
 func TestExplanationByOutcomesBehind(t *testing.T) {
 	other := counts("b", 3)

@@ -17,7 +17,7 @@ const (
 	notCalculable = "nothing to calculate from"
 )
 
-// A series is one outcome of one VM over time: the data that is kept from window to window, and
+// A series is an outcome in one VM over time: the data that is kept from window to window, and
 // memory for the results of the present window.
 type series struct {
 	outcome  *OutcomeSystem
