@@ -118,6 +118,9 @@ func stackOf(t *testing.T, pid int) int64 {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if len(maps) == 0 {
+			t.Fatalf("process %d has ended", pid)
+		}
 		for line := range strings.Lines(string(maps)) {
 			if !strings.HasSuffix(line, "[stack]\n") {
 				continue

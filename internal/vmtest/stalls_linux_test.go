@@ -1,6 +1,7 @@
 package vmtest
 
 import (
+	"fmt"
 	"runtime"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ func TestStalls(t *testing.T) {
 	runtime.LockOSThread() // the thread ends with the test
 	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 50}
 	if err := unix.SchedSetAttr(0, &attr, 0); err != nil {
-		t.Skipf("no real-time priority: %v", err)
+		Missing(t, fmt.Errorf("take a real-time priority: %w", err))
 	}
 	const longestPause = 700_000 // ns between two readings
 	var gaps []interval
