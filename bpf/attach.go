@@ -157,6 +157,11 @@ func labelTap(label uint32) tap { return tap{label: label} }
 
 func ruleTap(entry int) tap { return tap{label: noLabel, entry: entry} }
 
+// ofSpans reports whether links of the tap see starts and ends of spans.
+func (t tap) ofSpans() bool {
+	return t.label != noLabel && t.label != exitLabel && t.label != spawnLabel && t.label != goneLabel
+}
+
 func detailTap() tap { return tap{label: noLabel, detail: true} }
 
 // Special labels. They stand for the probes of exits and of spawns, for the exit probes that drop
@@ -209,6 +214,22 @@ func (a *Attachment) Missing() error {
 	a.c.mu.Lock()
 	defer a.c.mu.Unlock()
 	return a.missing
+}
+
+// SeesSpans reports whether programs are attached to the target that see the spans of all outcomes of
+// the plans.
+func (a *Attachment) SeesSpans() bool {
+	a.c.mu.Lock()
+	defer a.c.mu.Unlock()
+	if a.target.NoProbes != nil || a.target.noSpans() != nil {
+		return false
+	}
+	for t := range a.c.wanted() {
+		if _, have := a.links[t]; t.ofSpans() && !have && !a.c.includes(t) {
+			return false
+		}
+	}
+	return true
 }
 
 // Sight describes what outcomes with Explain cannot see at the target.
@@ -562,11 +583,15 @@ func (a *Attachment) openTap(t tap) error {
 	if err != nil {
 		return err
 	}
-	isOne := t.label != exitLabel && t.label < goneLabel
-	if a.c.opts.Discover && isOne {
-		return nil // attached together with all others
+	if a.c.includes(t) {
+		return nil
 	}
 	return a.openSites(t, found)
+}
+
+// includes reports whether the links of all labels include those of a tap.
+func (c *Collector) includes(t tap) bool {
+	return c.opts.Discover && t.label != exitLabel && t.label < goneLabel
 }
 
 // openDetails opens as many links as possible of the details that the target has, and returns the

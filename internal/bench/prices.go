@@ -268,7 +268,7 @@ func attachBoth(plan outcome.Plan) attach {
 		if err != nil {
 			return nil, err
 		}
-		rings, err := ring.New(ctx, ring.Config{Target: target, Plan: plan, Kernel: true})
+		rings, err := ring.New(ctx, ring.Config{Target: target, Plan: plan, Kernel: inKernel.CountsSpans})
 		if err != nil {
 			return nil, errors.Join(err, inKernel.Close())
 		}

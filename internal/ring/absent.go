@@ -41,9 +41,9 @@ func (a *absence) full(now int64) bool {
 // probes, it is false: its spans may fire the probes, which were counted.
 func (a *absence) hides(w outcome.Window) bool { return a.looked && !a.probes && a.until < w.To }
 
-// fires reports whether programs in the kernel see the spans of a ring that are not recorded. Such
-// spans fire the VM's probes, or call a function of a known build.
-func (a *absence) fires(h header) bool { return h.probes || h.calls && a.calls }
+// fires reports whether programs in the kernel may see the explained spans of a ring. Such spans fire
+// the VM's probes, or call a function of a known build.
+func (a *absence) fires(h header) bool { return h.probes || h.calls && (a.calls || !a.looked) }
 
 // note records the result of a search that began at a time, and whether all resident memory was
 // searched. It reports whether to search the same memory again, because a ring is being made there.
@@ -105,7 +105,7 @@ func (s *Source) pause() time.Duration {
 // another VM had their PID.
 func (s *Source) absent(e *ledger.Era, w outcome.Window) (pages [][]intake.Cell) {
 	for _, pid := range slices.Sorted(maps.Keys(s.vms)) {
-		if st := s.vms[pid]; st.reading == nil && (w.From < st.lacks || s.cfg.Kernel && st.absence.hides(w)) {
+		if st := s.vms[pid]; st.reading == nil && (w.From < st.lacks || s.cfg.Kernel != nil && st.absence.hides(w)) {
 			pages = append(pages, unobserved(st.id, e))
 		}
 	}

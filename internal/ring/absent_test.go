@@ -33,7 +33,7 @@ func TestRingNotFoundYet(t *testing.T) {
 		{"not all memory was ever searched", absence{looked: true}, 100, none, true},
 		{"VM with probes", absence{looked: true, whole: true, probes: true}, 50, none, false},
 	} {
-		for _, kernel := range []bool{false, true} {
+		for _, kernel := range []Kernel{nil, func(vm.VM) (int64, bool) { return 0, false }} {
 			s := &Source{
 				cfg: Config{Kernel: kernel}, now: func() int64 { return 200 * ms }, budget: intake.NewBudget(intake.MaxKept),
 				notices: intake.NewNotices(func() int64 { return 0 }), vms: make(map[int]*station),
@@ -50,8 +50,8 @@ func TestRingNotFoundYet(t *testing.T) {
 				t.Fatal(err)
 			}
 			marked := slices.ContainsFunc(b.Counts, func(c outcome.Counts) bool { return c.Unobserved })
-			if len(b.Counts) != 1 || marked != test.want || test.want && kernel != (b.Counts[0].VM == st.id) {
-				t.Errorf("%s, programs in the kernel %v: %+v", test.what, kernel, b.Counts)
+			if len(b.Counts) != 1 || marked != test.want || test.want && (kernel != nil) != (b.Counts[0].VM == st.id) {
+				t.Errorf("%s, programs in the kernel %v: %+v", test.what, kernel != nil, b.Counts)
 			}
 		}
 	}
@@ -113,14 +113,9 @@ func TestFullSearch(t *testing.T) {
 	}
 }
 
-// Spans are recorded if programs in the kernel could not see them otherwise.
-func TestControlOfVM(t *testing.T) {
-	s := newSource(Config{Kernel: true, Explain: true})
-	plan := outcome.Plan{Window: 100 * time.Millisecond, Specs: []outcome.Spec{spec("a", 20*time.Millisecond)}}
-	var err error
-	if s.schedule, err = ledger.Schedule(nil).With(plan, 0, nameOf); err != nil {
-		t.Fatal(err)
-	}
+// A VM may be unable to show spans to programs in the kernel. That is known only of a VM whose
+// executable was read.
+func TestAbsenceOfPrograms(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		header  header
@@ -130,24 +125,12 @@ func TestControlOfVM(t *testing.T) {
 		{"a VM with probes", header{probes: true}, absence{looked: true, probes: true}, true},
 		{"a known build without probes", header{calls: true}, absence{looked: true, calls: true}, true},
 		{"an unknown build without probes", header{calls: true}, absence{looked: true}, false},
-		{"a VM whose executable was not read", header{calls: true}, absence{}, false},
+		{"a VM whose executable was not read", header{calls: true}, absence{}, true},
 		{"a VM with probes whose application does not fire them", header{calls: true}, absence{looked: true, probes: true}, false},
+		{"an application that shows no spans", header{}, absence{}, false},
 	} {
-		c := s.controlOf(&station{fires: test.absence.fires(test.header)})
-		if got := c.explain == 0xffff; got != test.fires || c.sample != 0xffff {
-			t.Errorf("%s: %+v", test.name, c)
-		}
-	}
-}
-
-// Explained spans are left to programs in the kernel if there are any, and they see the spans of the VM.
-func TestCountedInKernel(t *testing.T) {
-	for _, kernel := range []bool{false, true} {
-		for _, fires := range []bool{false, true} {
-			s := newSource(Config{Kernel: kernel})
-			if got := s.countedInKernel(&station{fires: fires}); got != (kernel && fires) {
-				t.Errorf("programs in the kernel %v, which see its spans %v: %v", kernel, fires, got)
-			}
+		if got := test.absence.fires(test.header); got != test.fires {
+			t.Errorf("%s: %v", test.name, got)
 		}
 	}
 }

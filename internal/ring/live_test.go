@@ -232,7 +232,7 @@ func foundBesideHugeHeapOn(t *testing.T, otp erlang.OTP) {
 // observe the VM: VMs with probes may have rings too.
 func TestTooLarge(t *testing.T) {
 	beam := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes, Args: []string{"+MMscs", "4200"}})
-	for _, kernel := range []bool{false, true} {
+	for _, kernel := range []Kernel{nil, func(vm.VM) (int64, bool) { return 1, false }} {
 		p := outcome.Plan{From: monotonic.Now(), Window: window, Specs: []outcome.Spec{spec("a", time.Second)}}
 		s, err := New(t.Context(), Config{Target: vm.Target{PID: beam.PID()}, Plan: p, Kernel: kernel})
 		if err != nil {

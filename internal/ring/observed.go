@@ -48,7 +48,7 @@ type observed struct {
 	rows       []row  // by text; for this schedule
 	edition    uint64 // increases when the book hands over counts
 	discover   bool
-	kernel     bool     // programs in the kernel count explained spans
+	kernel     kernel
 	explaining int64    // all spans have been explained since then, nanoseconds of CLOCK_MONOTONIC; 0 if they are not
 	found      []string // names of spans without an outcome
 	nameless   nameless
@@ -214,7 +214,8 @@ func (v *overrun) settle(open uint64) uint64 {
 }
 
 func newObserved(id outcome.VM, user int, r *reader, memory io.Closer) *observed {
-	o := &observed{id: id, user: user, memory: memory, from: r.read, reader: r, polled: r.read, rate: maxRate, credit: maxBurst * maxRate, edition: 1, nameless: nameless{named: make(map[string]int64)}, overrun: overrun{doubted: make(map[SpanID]struct{})}}
+	o := &observed{id: id, user: user, memory: memory, from: r.read, reader: r, polled: r.read, rate: maxRate, credit: maxBurst * maxRate, edition: 1, nameless: nameless{named: make(map[string]int64)}, overrun: overrun{doubted: make(map[SpanID]struct{})},
+		kernel: kernel{sight: func() int64 { return 0 }, changed: func(bool) {}}}
 	o.pairer = newPairer(r.fate, o, newRoom(nil, maxRoom), r.header.slotsOfRing())
 	return o
 }
@@ -266,7 +267,7 @@ func (o *observed) row(text uint16) *row {
 func (o *observed) begin(now func() int64) error {
 	o.renewed = now()
 	isNew := o.control.explain == 0 && o.reader.isNew(o.renewed)
-	_, err := o.reader.renew(&o.lease, o.control, o.renewed)
+	_, err := o.reader.renew(&o.lease, o.requested(), o.renewed)
 	o.from = now()
 	if err == nil && isNew && o.from-o.reader.born() < firstLease {
 		o.reader.rewind()
@@ -289,14 +290,15 @@ func (o *observed) poll(now int64) {
 	}
 	o.credit = min(o.credit+float64(now-o.polled)/1e9*o.rate, maxBurst*o.rate)
 	o.polled = now
+	o.look(now)
 	o.nameless.settle(now)
 	since := o.reader.read
 	defer func() { o.credit = max(0, o.credit-float64(o.reader.spent)) }()
 	most := uint64(o.credit)
 	lost, err := o.reader.records(now, most, func(r *record) {
 		o.records++
-		if r.explained && o.kernel && (r.kind == start || o.reader.fate(r.span) == toCome) {
-			return // counted there
+		if r.explained && o.leaves(r, since) {
+			return
 		}
 		o.pairer.add(r)
 	})
@@ -317,7 +319,7 @@ func (o *observed) poll(now int64) {
 // spans since then, only open spans that are older may have lost their ends.
 func (o *observed) lose(records uint64, since, now int64) {
 	v := &o.overrun
-	if o.kernel && o.explaining != 0 && o.explaining < since {
+	if o.explaining != 0 && o.explaining < since {
 		v.records += records
 		v.known += records
 		o.unreported += records
@@ -353,7 +355,7 @@ func (o *observed) period(busy bool) time.Duration {
 // renew renews the lease.
 func (o *observed) renew(now int64) error {
 	until := o.lease.until
-	expired, err := o.reader.renew(&o.lease, o.control, now)
+	expired, err := o.reader.renew(&o.lease, o.requested(), now)
 	if err != nil {
 		return err
 	}
@@ -365,9 +367,12 @@ func (o *observed) renew(now int64) error {
 	return nil
 }
 
-// noteExplaining notes since when all spans have been explained: since the control words of all rings
-// request it, as they were found at each renewal.
+// noteExplaining notes since when all spans have been explained, and counted by programs in the kernel:
+// since the control words of all rings request it, as they were found at each renewal.
 func (o *observed) noteExplaining(now int64) {
+	if o.kernel.since == 0 {
+		return
+	}
 	for ring := range o.reader.header.rings {
 		if uint16(o.reader.control(ring)>>explainShift) != 0xffff {
 			o.explaining = 0
@@ -616,9 +621,9 @@ func (o *observed) deadline(s *span) (int64, bool) {
 }
 
 // stray implements [sink]. If programs in the kernel count explained spans, the start of such a span was
-// left out here, or was lost. Its end is left out too.
+// left out here, or was lost. Its end is left out too, unless the start may be from before.
 func (o *observed) stray(r *record, f fate) {
-	if r.explained && o.kernel {
+	if r.explained && o.kernel.counts(r.time) && (f != gone || o.kernel.counts(r.time-o.longest())) {
 		if f == gone {
 			o.overrun.known++
 		}

@@ -25,6 +25,8 @@ type world struct {
 	s    ledger.Schedule
 	next uint64
 	at   int64 // the present time
+
+	kernel int64 // since when programs in the kernel count explained spans, or 0
 }
 
 type closer struct{}
@@ -48,6 +50,7 @@ func newWorld(t testing.TB, specs ...outcome.Spec) *world {
 		t.Fatal(err)
 	}
 	w.o = newObserved(outcome.VM{PID: 7}, 0, r, closer{})
+	w.o.kernel.sight = func() int64 { return w.kernel }
 	w.o.open(ledger.NewBook(w.o.id, 0, intake.NewBudget(intake.MaxKept)))
 	w.o.plan(w.s, control{sample: 0xffff})
 	if err := w.o.begin(func() int64 { return 0 }); err != nil {
@@ -76,6 +79,13 @@ func (r *fakeRing) text(number uint16, text string) {
 func (w *world) poll(at int64) {
 	w.at = at * ms
 	w.o.poll(w.at)
+}
+
+// countInKernel makes programs in the kernel count explained spans, and have done so for long.
+func (w *world) countInKernel(on bool) {
+	if on {
+		w.kernel, w.o.kernel.since = longAgo, longAgo
+	}
 }
 
 // collect collects the next window. It does so one window length after the window's end.
@@ -306,6 +316,7 @@ func TestEarlySpans(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.o = newObserved(outcome.VM{PID: 7}, 0, r, closer{})
+		w.o.kernel.sight = func() int64 { return w.kernel }
 		if err := w.o.begin(func() int64 { return 450 * ms }); err != nil {
 			t.Fatal(err)
 		}
@@ -385,7 +396,7 @@ func TestExplainedSpansCountOnce(t *testing.T) {
 		true:  {Starts: 1, Ends: 2, Lates: 1, Successes: 1},
 	} {
 		w := newWorld(t, spec("a", 20*time.Millisecond))
-		w.o.kernel = kernel
+		w.countInKernel(kernel)
 		both := w.startExplained(0, 1, 10*ms)
 		open := w.startExplained(0, 1, 11*ms)
 		plain := w.start(1, 1, 12*ms)
@@ -407,7 +418,7 @@ func TestExplainedSpansCountOnce(t *testing.T) {
 func TestLostStartOfExplainedSpan(t *testing.T) {
 	for kernel, want := range map[bool]uint64{false: 129, true: 128} { // the others may have lost both records
 		w := newWorld(t, spec("a", time.Second))
-		w.o.kernel = kernel
+		w.countInKernel(kernel)
 		first := w.startExplained(0, 1, 5*ms)
 		for i := range int64(1 << minLogSlots / 2) {
 			w.end(0, w.start(0, 1, 10*ms+2*i), 1, 10*ms+2*i+1)
@@ -424,7 +435,7 @@ func TestLostStartOfExplainedSpan(t *testing.T) {
 func TestOverrunOfExplainedSpans(t *testing.T) {
 	for _, all := range []bool{true, false} {
 		w := newWorld(t, spec("a", time.Second))
-		w.o.kernel = true
+		w.countInKernel(true)
 		c := control{sample: 0xffff}
 		if all {
 			c.explain = 0xffff

@@ -35,8 +35,16 @@
 //
 // Programs in the kernel follow the process of a span that is to be explained. The application shows
 // them such a span by a probe or a call, and records it too, with a mark. So a collector without
-// these programs counts it, also if another collector has it explained. A collector with these
-// programs counts it there and not here.
+// these programs counts it, also if another collector has it explained. A collector whose programs are
+// attached to the VM counts it there and not here. While programs are being attached, they may see a
+// span or not: windows with such spans are not observed. If a VM is left out, its spans count here
+// again, after the windows that contain the counts lost in the kernel.
+//
+// # Several collectors
+//
+// The control word contains the requests of all collectors. A collector that finds another word than
+// its own keeps the requests in it. So no request may look like the collector's own: if the new word
+// would be the one that another collector wrote, its lease is one unit longer.
 package ring
 
 import (
@@ -113,12 +121,12 @@ type Config struct {
 	// [Source.Discovered].
 	Discover bool
 
-	// Kernel means that programs in the kernel observe the same outcomes by the VMs' probes. If an
+	// Kernel is not nil if programs in the kernel observe the same outcomes by the VMs' probes. If an
 	// outcome needs these programs, because its spans are explained, grouped, or fail when their
-	// process exits, all spans fire the probes too. The programs count these spans, so the source
-	// does not. The programs also count spans that fire the probes because the application's
-	// environment says so.
-	Kernel bool
+	// process exits, all spans are shown to the programs too, as far as these see them. The programs
+	// count such spans, so the source does not. The programs also count spans that fire the probes
+	// because the application's environment says so.
+	Kernel Kernel
 
 	// Explain means that spans of discovered names will be explained.
 	Explain bool
@@ -161,7 +169,6 @@ type station struct {
 	id       outcome.VM
 	exit     *vm.Exit
 	reading  *reading // nil until its ring is found
-	fires    bool     // programs in the kernel can see its explained spans
 	stuck    bool     // its memory does not answer
 	notified bool     // a notice has said why it is no longer read
 	stopped  string   // why the VM does not run; "" if it runs
@@ -262,26 +269,13 @@ func nameOf(s outcome.Spec) (string, error) {
 func (s *Source) control() control {
 	c := control{sample: 0xffff}
 	for _, e := range s.schedule {
-		if s.cfg.Kernel && (s.cfg.Explain || slices.ContainsFunc(e.Plan.Specs, needsKernel)) {
+		if s.cfg.Kernel != nil && (s.cfg.Explain || slices.ContainsFunc(e.Plan.Specs, needsKernel)) {
 			c.explain = 0xffff
 		}
 		c.process = c.process || slices.ContainsFunc(e.Plan.Specs, needsProcess)
 	}
 	return c
 }
-
-// controlOf returns the requests to the program of a VM according to the schedule. It does not request
-// spans to be shown to programs in the kernel that cannot see them.
-func (s *Source) controlOf(st *station) control {
-	c := s.control()
-	if !st.fires {
-		c.explain = 0
-	}
-	return c
-}
-
-// countedInKernel reports whether programs in the kernel count the explained spans of a VM.
-func (s *Source) countedInKernel(st *station) bool { return s.cfg.Kernel && st.fires }
 
 // needsKernel reports whether only programs in the kernel can observe an outcome in full.
 func needsKernel(s outcome.Spec) bool { return s.Explain || s.ExitFails || s.Group != "" }
@@ -292,7 +286,7 @@ func needsProcess(s outcome.Spec) bool { return s.Detail != outcome.CountsOnly }
 
 // noteKernel adds notices about parts of the plan that are not possible.
 func (s *Source) noteKernel() {
-	if s.cfg.Kernel {
+	if s.cfg.Kernel != nil {
 		return
 	}
 	for _, spec := range s.schedule.Specs() {
@@ -348,7 +342,7 @@ func (s *Source) search(ctx context.Context, vms []vm.VM, first chan<- struct{})
 
 // lookPeriod returns the maximum interval between searches for VMs.
 func (s *Source) lookPeriod() time.Duration {
-	if s.cfg.Kernel {
+	if s.cfg.Kernel != nil {
 		return kernelPeriod
 	}
 	return searchPeriod / 2 // the time between two searches is up to a searchPeriod
@@ -416,7 +410,7 @@ func (s *Source) noteStopped() {
 		now := st.vm.Stopped()
 		s.mu.Lock()
 		switch {
-		case s.cfg.Kernel || now == st.stopped:
+		case s.cfg.Kernel != nil || now == st.stopped:
 		case now == "":
 			s.notices.Add("%v runs again", st.id)
 		default:
@@ -615,9 +609,11 @@ func findReader(ctx context.Context, v vm.VM, memory Memory, in area, now int64)
 // of the VM may not answer.
 func (s *Source) follow(ctx context.Context, st *station, o *observed) {
 	s.mu.Lock()
-	st.fires = st.absence.fires(o.reader.header)
-	o.control = s.controlOf(st)
+	o.control = s.control()
 	s.mu.Unlock()
+	o.kernel.sight = func() int64 { return s.cfg.Kernel.of(st.vm, o.reader.header) }
+	o.kernel.since = o.kernel.sight()
+	o.kernel.changed = func(seen bool) { s.noteSeen(st.id, seen) }
 	_, err := guard.Do(ctx, &s.guard, o.user, searchPatience, func(context.Context) (finding, error) {
 		return finding{observed: o}, o.begin(s.now)
 	})
@@ -630,10 +626,14 @@ func (s *Source) follow(ctx context.Context, st *station, o *observed) {
 		o.memory.Close()
 		return
 	}
-	o.discover, o.kernel = s.cfg.Discover, s.countedInKernel(st)
+	o.discover = s.cfg.Discover
 	o.open(ledger.NewBook(st.id, s.next, s.budget))
-	o.plan(s.schedule, s.controlOf(st))
-	if s.control().explain != 0 && !st.fires {
+	o.plan(s.schedule, s.control())
+	switch {
+	case s.control().explain == 0:
+	case o.kernel.since == 0 && st.absence.fires(o.reader.header):
+		s.noteSeen(st.id, false)
+	case o.kernel.since == 0:
 		s.once("spans of %v are counted, but neither explained nor grouped, and they do not fail when their process exits: this VM has no probes, and no function is known to stand in for them", st.id)
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -643,6 +643,16 @@ func (s *Source) follow(ctx context.Context, st *station, o *observed) {
 	o.credit = maxBurst * o.rate
 	s.notices.Add("reading the spans of %v", st.id)
 	s.running.Go(func() { st.reading.run(ctx, o) })
+}
+
+// noteSeen adds a notice that programs in the kernel see the explained spans of a VM from now on, or no
+// longer do.
+func (s *Source) noteSeen(id outcome.VM, seen bool) {
+	if seen {
+		s.notices.Add("programs in the kernel observe %v now: its spans are explained, grouped, and fail when their process exits, where outcomes ask for that", id)
+		return
+	}
+	s.notices.Add("spans of %v are counted, but neither explained nor grouped, and they do not fail when their process exits: programs in the kernel do not observe this VM at present", id)
 }
 
 // roomOf returns the room for open spans in the VMs of a user.
@@ -701,8 +711,8 @@ func (s *Source) Plan(_ context.Context, p outcome.Plan) error {
 	}
 	s.schedule = changed
 	s.noteKernel()
+	control := s.control()
 	for _, st := range s.stations() {
-		control := s.controlOf(st)
 		s.do(st, func(o *observed) {
 			o.book.Replan(changed, p.From)
 			o.plan(changed, control)
@@ -839,8 +849,8 @@ func (s *Source) shorten(at int64) {
 		return
 	}
 	s.schedule = rest
+	control := s.control()
 	for _, st := range s.stations() {
-		control := s.controlOf(st)
 		s.do(st, func(o *observed) { o.plan(rest, control) })
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/otheruser"
+	"github.com/beamscope/beamscope/internal/outcome"
 	"github.com/beamscope/beamscope/internal/price"
 	"github.com/beamscope/beamscope/internal/scope"
 	"github.com/beamscope/beamscope/internal/session"
@@ -44,6 +45,37 @@ func TestExpensiveVM(t *testing.T) {
 	}
 	if got := strings.Join(outcomes, " "); got != "gc message" || r.noticed("any more") {
 		t.Errorf("of the quiet VM %q is observed, want gc and message\n%v", got, r.observerLog)
+	}
+}
+
+// Spans of a VM that is left out count all the same, also if another collector has them explained.
+func TestExplainedSpansOfVMLeftOut(t *testing.T) {
+	t.Parallel()
+	vmtest.NeedEBPF(t)
+	ownOTP, otherOTP := vmtest.OfTwoUsers(t)
+	quiet := vmtest.StartOn(t, ownOTP, erlang.Options{Carrier: erlang.Ring})
+	busy := vmtest.StartOn(t, otherOTP, erlang.Options{Carrier: erlang.Ring})
+	target, file := fmt.Sprintf("{exe: %q}", ownOTP.Emulator()), "window: 200ms\nexplain: true\noutcomes: {a: {span: a, dmax: 200ms, bins: 100}"
+	r := observeTarget(t, quiet, target, file+", gc: {vm: gc}, message: {vm: message}}\n", session.Options{Limit: price.Limit{Rate: 5000}})
+	other := observeTarget(t, quiet, target, file+"}\n", session.Options{})
+	r.vm, other.vm = busy, busy
+	r.awaitCalls()
+	other.awaitCalls()
+	vmtest.Eval(t, busy, `register(busy, spawn(fun Loop() -> self() ! x, receive x -> ok end, erlang:garbage_collect(), Loop() end)), ok`)
+	r.await(t, "a notice that spans are no longer explained", func() bool {
+		return r.noticed(fmt.Sprintf("spans of pid %d", busy.PID())) && r.noticed("programs in the kernel do not observe this VM at present")
+	})
+	vmtest.Eval(t, busy, `exit(whereis(busy), kill), ok`)
+	other.awaitCalls() // the other one still has spans explained
+	r.next(5)
+	before := []outcome.Counts{r.allFrames().sum("a"), other.allFrames().sum("a")}
+	const all = 1000
+	vmtest.Call(t, busy, "span_load", "run", fmt.Sprintf(`[#{procs => 2, spans => %d, name => <<"a">>}]`, all))
+	for i, c := range []*rig{r, other} {
+		c.await(t, "the spans", func() bool { return c.allFrames().sum("a").Instances() >= before[i].Instances()+all })
+		if n := c.allFrames().sum("a"); n.Successes != before[i].Successes+all || n.Starts != before[i].Starts+all || n.Loss != before[i].Loss {
+			t.Errorf("collector %d: %d spans: %+v, before %+v", i, all, n, before[i])
+		}
 	}
 }
 

@@ -317,7 +317,11 @@ func (s *sources) openVMs(ctx context.Context, c config.Config, plan, inKernel o
 			return err
 		}
 	}
-	s.rings, err = ring.New(ctx, ring.Config{Target: c.Target, Plan: plan.Only(isSpan), Discover: o.Discover, Kernel: s.vms != nil, Explain: o.Discover && c.Explain})
+	rings := ring.Config{Target: c.Target, Plan: plan.Only(isSpan), Discover: o.Discover, Explain: o.Discover && c.Explain}
+	if s.vms != nil {
+		rings.Kernel = s.vms.CountsSpans
+	}
+	s.rings, err = ring.New(ctx, rings)
 	expected := o.Discover || slices.ContainsFunc(plan.Specs, isSpan)
 	switch {
 	case err != nil && s.vms != nil:

@@ -32,7 +32,7 @@ func newStock(t *testing.T, release int) (*erlang.VM, *source) {
 func callSpans(t *testing.T, beam *erlang.VM, s *source, specs []outcome.Spec) {
 	t.Helper()
 	r, err := ring.New(t.Context(), ring.Config{
-		Target: vm.Target{PID: beam.PID()}, Kernel: true,
+		Target: vm.Target{PID: beam.PID()}, Kernel: s.CountsSpans,
 		Plan: outcome.Plan{From: monotonic.Now(), Window: time.Hour, Specs: specs},
 	})
 	if err != nil {

@@ -256,7 +256,7 @@ func reportsNone(err error) bool {
 
 // admit observes a VM.
 func (s *Source) admit(ctx context.Context, p *preparedVM) error {
-	v, id := p.vm, outcome.VM{PID: p.vm.PID(), Node: p.vm.Node}
+	v, id, begun := p.vm, outcome.VM{PID: p.vm.PID(), Node: p.vm.Node}, monotonic.Now()
 	err := p.err
 	if s.strangers.doubts[v.PID()] != nil { // it was not clear whether this is a VM
 		err = errors.Join(err, s.giveUp(v.PID()))
@@ -288,7 +288,7 @@ func (s *Source) admit(ctx context.Context, p *preparedVM) error {
 	if err != nil {
 		s.note("beamscope will not notice the end of pid %d: %v", v.PID(), err)
 	}
-	o := &observedVM{id: id, process: v, file: s.fileOf(v), exe: v.Exe.Name, since: monotonic.Now(), watch: watch, guessed: p.guessed}
+	o := &observedVM{id: id, process: v, file: s.fileOf(v), exe: v.Exe.Name, begun: begun, since: monotonic.Now(), watch: watch, guessed: p.guessed}
 	s.add(o)
 	s.note("observing %s", id)
 	if p.build.ID != "" {
@@ -320,6 +320,9 @@ func (s *Source) noteClaims(o *observedVM) {
 func (s *Source) attach(ctx context.Context, p *preparedVM) error {
 	f := s.fileOf(p.vm)
 	p.target.PID = f.pid // VMs may have begun to be attached to one by one since it was prepared
+	if _, attached := s.attached[f]; !attached && f.pid == 0 {
+		s.attached[f] = monotonic.Now()
+	}
 	for _, o := range s.observations {
 		missing, err := o.attach(ctx, f, p.target)
 		if err != nil {

@@ -92,6 +92,7 @@ type Source struct {
 	turns     chan struct{} // limits the number of simultaneous reads
 	guard     guard.Guard
 	guesses   map[file]guesses // for the files that are attached to: see preparedVM
+	attached  map[file]int64   // for files attached to for all processes: when that began, nanoseconds of CLOCK_MONOTONIC
 
 	unlooked int   // number of processes that the last search could not examine
 	swept    int64 // time of the last sweep of exits
@@ -110,6 +111,8 @@ type Source struct {
 	unnamed   map[int]bool // VMs without names, which a notice has reported
 	discovery discovery
 	status    statusBoard
+
+	spanSights spanSights
 }
 
 // A stage is a plan together with its observation.
@@ -145,6 +148,7 @@ type observedVM struct {
 	id    outcome.VM
 	file  file
 	exe   string // path of its executable, or "" if it exited before it could be examined
+	begun int64  // when attaching to it began
 	since int64
 	watch *vm.Exit // nil if it exited before it could be watched
 	died  int64    // 0 while it runs
@@ -187,6 +191,7 @@ func New(ctx context.Context, cfg Config) (*Source, error) {
 		prepared:  make(chan *preparedVM),
 		turns:     make(chan struct{}, prepareMost),
 		guesses:   make(map[file]guesses),
+		attached:  make(map[file]int64),
 	}
 	// In a container, VMs outside may run the same executable. They are not visible here, and
 	// must not pay for what is observed here.

@@ -31,6 +31,7 @@ func (s *Source) Status() []outcome.VMStatus {
 
 // updateStatus replaces the status.
 func (s *Source) updateStatus() {
+	s.updateSpanSights()
 	all := slices.Concat(s.gone, slices.Collect(maps.Values(s.refused)), s.leftStatus())
 	probes := make(map[file][]outcome.ProbeStatus)
 	for _, v := range s.vms {
