@@ -39,6 +39,51 @@ func (c control) word(now int64) uint64 {
 type lease struct {
 	written []uint64 // last words written, by ring; 0 for none
 	until   int64    // end of the first lease to expire, nanoseconds of CLOCK_MONOTONIC
+
+	wanted   uint64 // this collector's requests, without the lease
+	dropped  uint64 // requests that it has withdrawn
+	dropping int64  // until then, dropped requests are not kept
+	review   int64  // when others' requests to explain are dropped again
+}
+
+const (
+	// dropTime is the time for which withdrawn requests are not kept as those of another collector.
+	// Others that kept them have dropped them by then.
+	dropTime = 2 * renewal
+
+	// reviewPeriod is the interval at which a collector drops requests to explain that are not its
+	// own. If another collector still has them, it writes them again within a renewal. If it has
+	// ended, other collectors would keep them forever.
+	reviewPeriod = 30e9
+)
+
+// keeps returns which of the requests found in a control word are to be kept. The collector wrote a
+// word there before, and wants wanted from now on.
+func (l *lease) keeps(found, written uint64) uint64 {
+	if found == 0 || found == written {
+		return 0
+	}
+	return found &^ leaseMask &^ l.dropped
+}
+
+// want records the collector's requests from now on.
+func (l *lease) want(wanted uint64, now int64) {
+	if now >= l.dropping {
+		l.dropped = 0
+	}
+	if gone := l.wanted &^ wanted; gone != 0 {
+		l.dropped |= gone
+		l.dropping = now + dropTime
+	}
+	l.wanted = wanted
+	l.dropped &^= wanted
+	switch {
+	case l.review == 0:
+		l.review = now + reviewPeriod
+	case now >= l.review:
+		l.dropped |= 0xffff << explainShift &^ wanted
+		l.review = now + reviewPeriod
+	}
 }
 
 // renew writes the requests that apply from now on. It reports whether spans of any ring may not have
@@ -53,13 +98,14 @@ func (r *reader) renew(l *lease, c control, now int64) (expired bool, err error)
 	}
 	before := l.until
 	l.until = math.MaxInt64
+	l.want(c.word(0)&^leaseMask, now)
 	for ring := range l.written {
 		found := r.control(ring)
 		if found >= 1<<controlBits {
 			return false, fmt.Errorf("%w: the control word of ring %d is %#x", ErrBroken, ring, found)
 		}
 		expired = expired || l.written[ring] != 0 && (found == 0 || now >= before)
-		word, until := r.extend(found, l.written[ring], c, now)
+		word, until := r.extend(found, l.written[ring], l.wanted|l.keeps(found, l.written[ring]), now)
 		if err := r.writeWord(wordControl(ring), word); err != nil {
 			return expired, fmt.Errorf("write the lease of a ring: %w", err)
 		}
@@ -68,16 +114,20 @@ func (r *reader) renew(l *lease, c control, now int64) (expired bool, err error)
 	return expired, nil
 }
 
-// extend returns the control word to write after found, and when its lease ends.
-func (r *reader) extend(found, written uint64, c control, now int64) (word uint64, until int64) {
-	word, end := c.word(now+r.offset), (now+r.offset)>>leaseShift+leaseUnits
-	if found != 0 && found != written {
-		word |= found &^ leaseMask // the other collector's requests
+// extend returns the control word with requests to write after found, and when its lease ends. A
+// collector never shortens a lease. It never writes another collector's word again, so that the other
+// one notices that its word was replaced.
+func (r *reader) extend(found, written, requests uint64, now int64) (word uint64, until int64) {
+	unit := (now + r.offset) >> leaseShift
+	left := uint64(leaseUnits)
+	if before := (found - uint64(unit)) & leaseMask; leaseUnits < before && before <= maxLease {
+		left = before
 	}
-	if left := (found - uint64(now+r.offset)>>leaseShift) & leaseMask; leaseUnits < left && left <= maxLease {
-		word, end = word&^leaseMask|found&leaseMask, end-leaseUnits+int64(left) // a collector never shortens a lease
+	if word = requests | (uint64(unit)+left)&leaseMask; word == found && found != written && left < maxLease {
+		left++
+		word = requests | (uint64(unit)+left)&leaseMask
 	}
-	return word, end<<leaseShift - r.offset
+	return word, (unit+int64(left))<<leaseShift - r.offset
 }
 
 // control returns the control word of a ring at the last read.

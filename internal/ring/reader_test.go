@@ -401,7 +401,7 @@ func TestLease(t *testing.T) {
 	first := control{sample: 0xffff, process: true}.word(11*second + firstLease)
 	ring.words[wordControl(0)] = first
 	renew(r, &mine, control{sample: 0xff}, 11*second, false)
-	if got := ring.words[wordControl(0)] & leaseMask; got != first&leaseMask {
+	if got := ring.words[wordControl(0)] & leaseMask; got != first&leaseMask+1 { // one more, because this is not its word
 		t.Errorf("the lease ends at %d, first at %d", got, first&leaseMask)
 	}
 	ring.words[wordControl(0)] = mine.written[0]&^leaseMask | control{}.word(11*second)
@@ -410,6 +410,64 @@ func TestLease(t *testing.T) {
 	renew(r, &mine, control{sample: 0xff}, 13*second, true)
 	ring.words[wordControl(0)] = 0
 	renew(r, &mine, control{sample: 0xff}, 13*second+1, true)
+}
+
+// A requester is a collector that renews its lease, and what it requests.
+type requester struct {
+	r *reader
+	l lease
+	c control
+}
+
+func (q *requester) renew(t *testing.T, now int64) {
+	t.Helper()
+	if _, err := q.r.renew(&q.l, q.c, now); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// However close in time several collectors renew their leases, the requests of all stay in force. A
+// withdrawn request ends soon, and so do those of a collector that has ended.
+func TestRequestsOfSeveralCollectors(t *testing.T) {
+	const second = int64(1e9)
+	for _, apart := range []int64{1, 1e6, 60e6, 125e6, 249e6} {
+		ring := newFakeRing(1, minLogSlots)
+		explains := func() bool { return uint16(ring.words[wordControl(0)]>>explainShift) != 0 }
+		one, two, three := &requester{r: ring.open(t)}, &requester{r: ring.open(t)}, &requester{r: ring.open(t)}
+		one.c, two.c, three.c = control{sample: 0xffff, explain: 0xffff}, control{sample: 0xffff, explain: 0xffff}, control{sample: 0xffff}
+		now := 10 * second
+		round := func(times int, all ...*requester) (explained int) {
+			for range times {
+				for i, q := range all {
+					q.renew(t, now+int64(i)*apart/int64(len(all)))
+					if explains() {
+						explained++
+					}
+				}
+				now += renewal
+			}
+			return explained
+		}
+		if n := round(100, one, three); n != 200 {
+			t.Errorf("%d ns apart: explained after %d of 200 renewals, though one requests that", apart, n)
+		}
+		round(1, one, two)
+		two.c.explain = 0 // one still explains
+		if n := round(100, one, two); n < 190 {
+			t.Errorf("%d ns apart: explained after %d of 200 renewals, though one still requests that", apart, n)
+		}
+		one.c.explain = 0
+		round(3, one, two)
+		if n := round(100, one, two); n != 0 {
+			t.Errorf("%d ns apart: explained after %d renewals, though nobody requests that any more", apart, n)
+		}
+		one.c.explain = 0xffff
+		round(10, one, two, three)
+		round(reviewPeriod/int(renewal)+2, two, three) // the first one has ended
+		if n := round(100, two, three); n != 0 {
+			t.Errorf("%d ns apart: explained after %d renewals, though the collector that requested that has ended", apart, n)
+		}
+	}
 }
 
 // Each ring has its own control word. If spans of one ring were not recorded, that counts for the
