@@ -75,7 +75,12 @@ type Function struct {
 	Symbol  string
 	Renamed map[int]string // other symbols, by the first release of Erlang/OTP that has them
 	Return  bool           // the place is the return of the function, not its entry
-	Params  []Param        // places of the probe's arguments, in order
+
+	// Anywhere means that the VM's generated code calls the function, whatever the compiler did to
+	// other callers. So it also stands in on builds that nobody has examined, if they have a JIT.
+	Anywhere bool
+
+	Params []Param // places of the probe's arguments, in order
 }
 
 // SymbolOn returns the name of the function on a release of Erlang/OTP.

@@ -125,13 +125,13 @@ func standIns() []Probe {
 			Name: "process__in", State: Alive, Hot: Hot, Trace: "{trace, Pid, in, MFA}",
 			Args:     []Arg{{"pid", PID, ""}},
 			Doc:      "A scheduler of any kind starts to run a process. The return of erts_schedule stands in for it, as process__scheduled fires on dirty schedulers only.",
-			Function: &Function{Symbol: "erts_schedule", Return: true, Params: []Param{{Number: 0, Deref: true}}},
+			Function: &Function{Symbol: "erts_schedule", Return: true, Anywhere: true, Params: []Param{{Number: 0, Deref: true}}},
 		},
 		{
 			Name: "process__out", State: Alive, Hot: Hot, Trace: "{trace, Pid, out, MFA}",
 			Args:     []Arg{{"pid", PID, "none at the first call of a scheduler"}, {"reductions", Int, "that it used since it was scheduled in; 4000 as a rule where it had to leave because they were used up. A dirty CPU scheduler counts 4 for each microsecond, a dirty I/O scheduler one in all"}},
 			Doc:      "A scheduler of any kind stops running a process. The entry of erts_schedule stands in for it, because process__unscheduled does not report the reductions.",
-			Function: &Function{Symbol: "erts_schedule", Params: []Param{{Number: 2, Deref: true}, {Number: 3}}},
+			Function: &Function{Symbol: "erts_schedule", Anywhere: true, Params: []Param{{Number: 2, Deref: true}, {Number: 3}}},
 		},
 		{
 			Name: "process__ready", State: Alive, Hot: Hot,

@@ -12,8 +12,8 @@ import (
 )
 
 // explainable returns the reason why no spans of the VMs in a target can be explained: none of
-// them has probes or is a known build, or eBPF cannot be used. It returns nil if some can be
-// explained, or if that is unknown: then observing the VMs will show it.
+// them has probes or is a build whose spans programs in the kernel see, or eBPF cannot be used. It
+// returns nil if some can be explained, or if that is unknown: then observing the VMs will show it.
 func explainable(ctx context.Context, target vm.Target) error {
 	var finder vm.Finder
 	vms, _, err := finder.Find(ctx, target)
@@ -25,7 +25,8 @@ func explainable(ctx context.Context, target vm.Target) error {
 	}
 	slices.SortFunc(vms, func(a, b vm.VM) int { return cmp.Compare(a.PID(), b.PID()) })
 	for _, same := range vm.Files(vms) {
-		if _, err := vm.Read(ctx, &finder, same[0], vm.ImageOf); !errors.Is(err, vm.ErrNoProbes) {
+		image, err := vm.Read(ctx, &finder, same[0], vm.ImageOf)
+		if !errors.Is(err, vm.ErrNoProbes) && image.Unknown == nil {
 			return nil
 		}
 	}

@@ -141,8 +141,10 @@ func (e *examination) refusal(args ...string) string {
 // ofProcess matches what differs between two VMs with the same executable.
 var ofProcess = regexp.MustCompile(`(^| of )pid \d+ \([^)]*\):? ?`)
 
-// reason returns the text of a line on standard error about a VM, without its pid and path.
-func reason(line string) string {
+// reason returns the first line of a text on standard error about a VM, without its pid and path.
+func reason(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	line, _, _ = strings.Cut(line, `\n`) // as a notice has it
 	line = strings.TrimPrefix(strings.TrimSpace(line), "beamscope: ")
 	return strings.TrimSpace(attachedTo.ReplaceAllString(ofProcess.ReplaceAllString(line, " "), ""))
 }

@@ -26,9 +26,11 @@ type column struct {
 
 func (c column) String() string { return fmt.Sprintf("%s %d", c.kind, c.release) }
 
-// vmKinds are the kinds of VMs: built with probes, of Debian's own package, and built with
-// probes but without symbols and debugging information.
-func vmKinds() []string { return []string{"probes", "stock", "stripped"} }
+// vmKinds are the kinds of VMs: built with probes, of Debian's own package, built with probes but
+// without symbols and debugging information, and built without probes by somebody else.
+func vmKinds() []string { return []string{"probes", "stock", "stripped", unknownBuild} }
+
+const unknownBuild = "unknown build"
 
 func columns() []column {
 	var all []column
@@ -43,8 +45,11 @@ func columns() []column {
 // otp returns an installation with the column's VM, which is private to the test.
 func (c column) otp(t *testing.T) erlang.OTP {
 	t.Helper()
-	if c.kind == "stock" {
+	switch c.kind {
+	case "stock":
 		return vmtest.Stock(t, c.release)
+	case unknownBuild:
+		return vmtest.UnknownBuild(t, c.release)
 	}
 	otp, err := vmtest.Release(t, c.release).Private(t.TempDir())
 	if err != nil {
@@ -182,7 +187,7 @@ func readFeatures(t *testing.T) (before, table, after string) {
 // extent reports whether a column is tried, and whether all of its features are. Other tests try much of
 // the VMs with probes on each release.
 func (c column) extent() (tried, all bool) {
-	all = vmtest.Matrix() || c.release == 25
+	all = vmtest.Matrix() || c == column{unknownBuild, 29} || c.kind != unknownBuild && c.release == 25
 	return all || c.kind == "stock" || c == column{"stripped", 29}, all
 }
 

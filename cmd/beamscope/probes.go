@@ -155,7 +155,7 @@ func withoutProbes(image vm.Image, err error) (_ vm.Image, why string, _ error) 
 // listing lists the probes of one executable. noProbes is the reason why it has none and nothing stands
 // in for them, or "".
 func (f probesFlags) listing(ctx context.Context, finder *vm.Finder, exe string, image vm.Image, noProbes string, vms []vm.VM) probes.Listing {
-	listing := probes.Listing{Exe: exe, Release: image.Release, Build: image.Build, ByCode: image.ByCode, NoProbes: noProbes, Sights: target.Sights(image, noProbes)}
+	listing := probes.Listing{Exe: exe, Release: image.Release, Build: image.Build, ByCode: image.ByCode, Unknown: image.WhyUnknown(), NoProbes: noProbes, Sights: target.Sights(image, noProbes)}
 	if noProbes == "" {
 		listing.Unseen = target.Unseen(image)
 	}

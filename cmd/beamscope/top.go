@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/config"
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
@@ -45,6 +46,7 @@ type topFlags struct {
 	json     bool
 	wait     bool
 	sampled  bool
+	events   bool // the user asks for events, even if run slices cannot be seen
 	hz       int
 	symbols  symbolsFlags
 }
@@ -69,8 +71,9 @@ then the mailboxes; if the garbage collections alone still cost too much, it end
 
 With --sampled it observes no events: it takes samples of the VMs, and shows how
 processes share the processors or, with --by mfa, how the functions that ran do.
-This needs no probes, and its cost does not depend on the VMs' activity. If the events
-of no VM can be seen, top takes samples automatically. If those of some VMs cannot be
+This needs no probes, and its cost does not depend on the VMs' activity. If the run
+time of no VM can be seen, top takes samples automatically; with --sampled=false, --sort
+or --rate it then shows the events that can be seen. If the events of some VMs cannot be
 seen, it names these VMs below the table.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -98,6 +101,7 @@ seen, it names these VMs below the table.`,
 
 func (f *topFlags) check(cmd *cobra.Command) error {
 	var err error
+	f.events = !f.sampled && slices.ContainsFunc([]string{"sampled", "sort", "rate"}, cmd.Flags().Changed)
 	switch _, known := top.ColumnNamed(f.sort); {
 	case f.pid < 0 || f.pid == 0 && cmd.Flags().Changed("pid"):
 		err = fmt.Errorf("--pid %d: not a process id", f.pid)
@@ -149,6 +153,7 @@ func (f topFlags) options(progress func(vmsource.Progress)) top.Options {
 		Filter:    f.filter,
 		Limit:     price.Limit{Rate: f.rate, Share: price.DefaultShare},
 		Processor: top.ProcessorOf,
+		NeedRun:   !f.events,
 		Source: func(ctx context.Context, p outcome.Plan) (outcome.Source, error) {
 			return vmsource.New(ctx, vmsource.Config{Target: target, Plan: p, Progress: progress})
 		},
@@ -174,6 +179,11 @@ func runTop(ctx context.Context, f topFlags, out, log io.Writer) error {
 	return f.advise(printTop(ctx, f, out, log))
 }
 
+// withoutRun reports whether an error means that run slices of no VM can be seen.
+func withoutRun(err error) bool {
+	return errors.Is(err, vm.ErrNoProbes) || errors.Is(err, bpf.ErrNoProbe)
+}
+
 // advise adds advice to an error that there is nothing to observe.
 func (f topFlags) advise(err error) error {
 	if errors.Is(err, vm.ErrNone) && !errors.Is(err, vm.ErrHidden) {
@@ -195,7 +205,7 @@ func viewTop(ctx context.Context, f topFlags) (err error) {
 	o.Noticed = v.Notify
 	t, err := top.Open(ctx, o)
 	attaching.end() // the table has the terminal from now on
-	if errors.Is(err, vm.ErrNoProbes) {
+	if withoutRun(err) {
 		return viewSampled(ctx, f, err)
 	}
 	if err != nil {
@@ -233,7 +243,7 @@ func printTop(ctx context.Context, f topFlags, out, log io.Writer) (err error) {
 	}
 	o.Noticed = f.noticed(lines, log)
 	t, err := top.Open(ctx, o)
-	if errors.Is(err, vm.ErrNoProbes) {
+	if withoutRun(err) {
 		return printSampled(ctx, f, err, out, log)
 	}
 	if err != nil {

@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/beamscope/beamscope/internal/monotonic"
 	"github.com/beamscope/beamscope/internal/outcome"
@@ -23,7 +23,8 @@ func openSampled(ctx context.Context, f topFlags, why error, o top.SampledOption
 		return nil, errors.Join(why, err)
 	}
 	if why != nil {
-		o.Noticed(outcome.Notice{Time: monotonic.Now(), Text: fmt.Sprintf("%v: taking samples instead, as with --sampled", why)})
+		first, _, _ := strings.Cut(why.Error(), "\n") // another line for each further event that is not seen
+		o.Noticed(outcome.Notice{Time: monotonic.Now(), Text: first + ": taking samples instead, as with --sampled"})
 	}
 	return top.NewSampled(source, o), nil
 }

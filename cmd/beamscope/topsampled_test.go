@@ -26,6 +26,7 @@ func TestTopTakesSamples(t *testing.T) {
 		"without probes": {vmtest.WithoutProbes(t), nil, true},
 		"with probes":    {vmtest.Private(t), []string{"--sampled", "--hz", "499"}, false},
 		"stock OTP 27":   {vmtest.Stock(t, 27), []string{"--sampled", "--hz", "499"}, false},
+		"unknown build":  {vmtest.UnknownBuild(t, 27), nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := vmtest.StartOn(t, test.otp, erlang.Options{})
@@ -65,6 +66,30 @@ func TestTopTakesSamples(t *testing.T) {
 				t.Errorf("%d windows, %d rows of the process: %s", totals, named, out)
 			}
 		})
+	}
+}
+
+// If an executable hides the function that shows run slices, top takes samples automatically. If the user
+// asks for events, it shows those that there are.
+func TestTopWithoutRunSlices(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	otp, err := vmtest.Release(t, 29).Private(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	vmtest.Strip(t, otp.Emulator())
+	pid := strconv.Itoa(vmtest.StartOn(t, otp, erlang.Options{}).PID())
+	for _, test := range []struct{ flags, want string }{
+		{"", "taking samples instead, as with --sampled"},
+		{"--sampled=false", "without run: "},
+		{"--sort=gc", "without run: "},
+		{"--rate=1e6", "without run: "},
+	} {
+		args := append([]string{"top", "--for", "1s", "--pid", pid}, strings.Fields(test.flags)...)
+		out, err := exec.CommandContext(t.Context(), "beamscope", args...).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), test.want) {
+			t.Errorf("%s: error %v, no %q in\n%s", test.flags, err, test.want, out)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/vmtest"
 )
@@ -50,6 +51,41 @@ func TestProbesOfUnknownBuild(t *testing.T) {
 		if !strings.Contains(string(lines), want) {
 			t.Errorf("no %s in\n%s", want, lines)
 		}
+	}
+}
+
+// On all builds of a VM with a JIT the same functions stand in for run slices. The commands say that, and
+// that spans cannot be explained.
+func TestFunctionsOfAllBuilds(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	for _, release := range dtrace.Releases() {
+		t.Run(strconv.Itoa(release), func(t *testing.T) {
+			t.Parallel()
+			pid := strconv.Itoa(vmtest.StartOn(t, vmtest.UnknownBuild(t, release), erlang.Options{}).PID())
+			for _, test := range []struct {
+				command string
+				fails   bool
+				want    []string
+			}{
+				{"doctor", false, []string{"is not a known one: ", ". A few functions stand in on all builds ", "stand-in: run, run-wait; kernel: os-wait; not at all: gc, "}},
+				{"probes --pid " + pid, false, []string{
+					"These functions stand in on all builds:", "\nprocess-in   stand-in erts_schedule\nprocess-out  stand-in erts_schedule\n",
+					"not at all: this build is not a known one, and no function stands in on all builds: ", " gc_minor-end, ",
+				}},
+				{"trace --for 1s --pid " + pid, true, []string{"cannot be explained"}},
+			} {
+				out, err := exec.CommandContext(t.Context(), "beamscope", strings.Fields(test.command)...).CombinedOutput()
+				if (err != nil) != test.fails {
+					t.Errorf("%s: error %v", test.command, err)
+				}
+				text := strings.Join(strings.Fields(string(out)), " ")
+				for _, want := range test.want {
+					if !strings.Contains(text+" ", strings.Join(strings.Fields(want), " ")) {
+						t.Errorf("%s: no %q in\n%s", test.command, want, out)
+					}
+				}
+			}
+		})
 	}
 }
 

@@ -68,6 +68,7 @@ type VM struct {
 	Symbols  string
 	BuildID  string // of the executable, "" if it has none
 	ByCode   bool   // another build than Build, with the same code
+	Unknown  string // why the build is unknown, for a VM without probes in which some functions stand in all the same
 
 	Err error // why Probes could not be read, or that there are none
 }

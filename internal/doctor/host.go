@@ -68,6 +68,7 @@ func running(ctx context.Context, which vm.Target) ([]VM, usdt.Skipped, error) {
 			Probes:   len(image.Probes),
 			Build:    image.Build.Package,
 			ByCode:   image.ByCode,
+			Unknown:  image.WhyUnknown(),
 			Outcomes: outcomes,
 			Explains: image.Build.Sees(explained),
 			Stopped:  f.Stopped(),
@@ -134,8 +135,12 @@ func try(ctx context.Context, v VM, store *symbols.Store) (t Trial, err error) {
 	begin := time.Now()
 	tried := bpf.Outcome{Name: "beamscope doctor", DMax: int64(time.Second), BinWidth: int64(time.Second), Bins: 1}
 	if at.StandIns { // it has no user_trace probes
-		lifetime, _ := dtrace.LookupBuiltin("lifetime")
-		tried.Rule = &lifetime.Rule
+		for _, b := range dtrace.Builtins() {
+			if (b.Name == "lifetime" || b.Name == "run") && at.Sees(bpf.Outcome{Name: b.Name, Rule: &b.Rule}) == nil {
+				tried.Rule = &b.Rule
+				break
+			}
+		}
 	}
 	collector, err := bpf.New(bpf.Options{
 		Outcomes:  []bpf.Outcome{tried},

@@ -114,6 +114,8 @@ func (e *examination) executable(v VM) Check {
 			e.must(onPermission, asRoot)
 		}
 		return c
+	case v.Unknown != "":
+		v.unknownBuild(&c)
 	case v.Build == "":
 		c.Found += fmt.Sprintf(", %d probes", v.Probes)
 	default:
@@ -136,6 +138,13 @@ func (e *examination) withoutProbes(v VM, c *Check) {
 	if unknown := (*vm.UnknownBuildError)(nil); errors.As(v.Err, &unknown) {
 		c.Found += "; " + unknown.Error()
 	}
+}
+
+// unknownBuild completes the check of a VM that has no probes, and whose build is not known. A few
+// functions stand in for probes on all builds.
+func (v VM) unknownBuild(c *Check) {
+	c.Status, c.Found = Warning, c.Found+", without probes, which explanations and most events of the VM need; "+v.Unknown+". A few functions stand in on all builds"
+	c.Do = "for all events " + withProbes
 }
 
 // knownBuild completes the check of a VM that has no probes, and whose functions stand in for them.
@@ -234,7 +243,7 @@ func (e *examination) events(v VM, readable bool) Check {
 		others = []string{seen.NotAtAll + ": all others, because eBPF is not usable"}
 	case errors.Is(v.Err, vm.ErrNoProbes):
 		others = []string{string(seen.Kernel) + ": os-wait", seen.NotAtAll + ": all others"}
-	case v.Build == "":
+	case v.Build == "" && v.Unknown == "":
 		spans, others = spans.With(seen.Probe), v.byWay()
 	default:
 		if v.Explains {

@@ -23,6 +23,10 @@ type Listing struct {
 	Build  dtrace.Build
 	ByCode bool
 
+	// Unknown is the reason why the build of an executable without probes is unknown, if functions
+	// stand in for probes all the same.
+	Unknown string
+
 	// NoProbes is the reason why no probe or function of the VM reports events, if its executable
 	// has no probes and its build is not known; otherwise "".
 	NoProbes string
@@ -81,7 +85,7 @@ func table(rows []string) string {
 
 // standIns lists the functions that stand in for the probes of an executable without any.
 func (l Listing) standIns() string {
-	if l.Build.ID == "" {
+	if l.Build.ID == "" && l.Unknown == "" {
 		return ""
 	}
 	rows := []string{"EVENT\tSEEN"}
@@ -94,7 +98,11 @@ func (l Listing) standIns() string {
 	if l.ByCode {
 		known = "It has the same code as"
 	}
-	text := fmt.Sprintf("\nThis VM has no probes. %s %s, and its functions stand in for some:\n\n", known, l.Build.Package) + table(rows)
+	text := fmt.Sprintf("\nThis VM has no probes. %s %s, and its functions stand in for some:\n\n", known, l.Build.Package)
+	if l.Unknown != "" {
+		text = "\n" + strings.Join(wrap(strings.Fields("This VM has no probes, and "+l.Unknown+". These functions stand in on all builds:"), 92), "\n") + "\n\n"
+	}
+	text += table(rows)
 	for _, p := range l.Probes {
 		if p.Members > 0 && p.StandIn.Doc != "" {
 			text += "\n" + strings.Join(wrap(strings.Fields(p.DTraceName()+": "+p.StandIn.Doc), 92), "\n  ") + "\n"

@@ -67,7 +67,7 @@ func (s *Source) lookAtProbes(ctx context.Context, st *station) {
 	found, err := guard.Do(ctx, &s.guard, v.User, searchPatience, func(context.Context) (found absence, err error) {
 		s.spend(v.User, narrow, func() {
 			image, err := v.Image()
-			standsIn := image.Build.ID != ""
+			standsIn := image.StandIns()
 			found = absence{probes: !errors.Is(err, vm.ErrNoProbes) && !standsIn, calls: standsIn && image.NoTerms == nil && image.Build.Sees(dtrace.UserTrace)}
 		})
 		return found, nil

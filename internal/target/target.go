@@ -14,7 +14,7 @@ func Of(path string, image vm.Image) bpf.Target {
 	t := bpf.Target{
 		Path: path, Probes: image.Probes, Release: image.Release,
 		Terms: bpf.Terms(image.Terms), NoTerms: image.NoTerms,
-		StandIns: image.Build.ID != "", Shared: image.Shared,
+		StandIns: image.StandIns(), Shared: image.Shared,
 		Messages: make(map[uint64]bpf.Message, len(image.Messages)),
 	}
 	for site, m := range image.Messages {

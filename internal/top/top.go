@@ -35,6 +35,10 @@ type Options struct {
 	// System returns the system for a level; nil means [NewSystem].
 	System func(l Level, by string, window time.Duration) (*scope.System, error)
 
+	// NeedRun makes [Open] fail, with an error that wraps [bpf.ErrNoProbe], if run slices of no VM can
+	// be seen. Otherwise it observes the rest.
+	NeedRun bool
+
 	// Surveyor reads the VMs' memory. If it is nil and the source is a Surveyor, that is used.
 	// Otherwise nothing is read.
 	Surveyor Surveyor
@@ -94,7 +98,7 @@ func Open(ctx context.Context, o Options) (*Top, error) {
 		t.notice(fmt.Sprintf("without processor and dirty time: %v", err))
 		err = t.open(ctx, Everything)
 	}
-	if errors.Is(err, bpf.ErrNoProbe) {
+	if errors.Is(err, bpf.ErrNoProbe) && !o.NeedRun {
 		if again := t.open(ctx, Level(Run)); again != nil {
 			return nil, errors.Join(err, again)
 		}

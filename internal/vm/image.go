@@ -27,6 +27,10 @@ type Image struct {
 	Build  dtrace.Build
 	ByCode bool
 
+	// Unknown is not nil if the executable has no probes and is of an unknown build. Then the few
+	// functions stand in that do so on all builds.
+	Unknown *UnknownBuildError
+
 	// Messages contains, by the address of a site, where an event has the address of its message.
 	// It covers only functions that stand in for probes.
 	Messages map[uint64]Message
@@ -77,7 +81,7 @@ func (i Image) Sees(p dtrace.Probe) Seen {
 	name := p.Name
 	_, ofSpans := dtrace.UserTraceNumber(name)
 	switch {
-	case i.Build.ID != "" && (ofSpans || name == dtrace.UserTrace):
+	case i.StandIns() && (ofSpans || name == dtrace.UserTrace):
 		name = dtrace.UserTrace
 	case p.Family > 0:
 		name += "1"
@@ -86,9 +90,11 @@ func (i Image) Sees(p dtrace.Probe) Seen {
 	switch {
 	case at < 0 && p.State == dtrace.Absent:
 		return Seen{Unseen: "no VM has this probe"}
+	case at < 0 && i.Unknown != nil && (p.Function == nil || !p.Function.Anywhere):
+		return Seen{Unseen: "this build is not a known one, and no function stands in on all builds"}
 	case at < 0 && p.Function != nil:
 		return Seen{Unseen: fmt.Sprintf("the executable does not export the function %s", p.Function.SymbolOn(i.Release))}
-	case at < 0 && i.Build.ID == "":
+	case at < 0 && !i.StandIns():
 		return Seen{Unseen: "the executable does not have this probe"}
 	case at < 0:
 		return Seen{Unseen: p.Unseen()}
@@ -107,6 +113,9 @@ func (i Image) Sees(p dtrace.Probe) Seen {
 	}
 	return s
 }
+
+// StandIns reports whether the executable has no probes, and functions stand in for some.
+func (i Image) StandIns() bool { return i.Build.ID != "" || i.Unknown != nil }
 
 // Image reads the VM's executable, and checks the form of terms in the VM's memory. The error wraps
 // [ErrNoProbes] if the executable was built without probes, and also [ErrNotVM] if nothing else shows
@@ -196,7 +205,7 @@ func imageOf(f *usdt.File, find func(*Image) error) (image Image, err error) {
 		return Image{}, err
 	}
 	image.Terms, image.NoTerms = termTables(f, image.Release)
-	standIns, landing, err := standInsOf(f, image.Release)
+	standIns, landing, err := image.standInsOf(f)
 	image.Landing = landing
 	image.Probes = append(image.Probes, standIns...)
 	return image, err
@@ -263,12 +272,12 @@ func checkCounts(probes []usdt.Probe) error {
 // standInsOf returns the probes of the catalogue that the provider lacks, at exported functions
 // of the executable that stand in for them. They have no semaphores. landing is the number of
 // bytes before these sites, see [Image.Landing].
-func standInsOf(f *usdt.File, release int) (probes []usdt.Probe, landing int, err error) {
+func (i Image) standInsOf(f *usdt.File) (probes []usdt.Probe, landing int, err error) {
 	for _, p := range dtrace.Catalogue() {
-		if p.Function == nil {
+		if p.Function == nil || i.Unknown != nil && !p.Function.Anywhere {
 			continue
 		}
-		site, skipped, err := functionSite(f, p, release)
+		site, skipped, err := functionSite(f, p, i.Release)
 		if errors.Is(err, usdt.ErrNoSymbol) {
 			continue
 		}

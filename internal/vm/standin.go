@@ -12,7 +12,8 @@ import (
 )
 
 // An UnknownBuildError means that a build of the VM is unknown. Compilers inline functions as
-// they like, so it is unknown which functions of this build run at which events.
+// they like, so it is unknown which functions of this build run at which events, but for a few that
+// run in all builds.
 type UnknownBuildError struct {
 	ID      string // GNU build ID in hexadecimal, or "" if there is none
 	Release int    // release of Erlang/OTP, or 0 if unknown
@@ -25,14 +26,28 @@ func (e *UnknownBuildError) Error() string {
 	if e.Release >= hidden {
 		return fmt.Sprintf("no functions stand in for them, as %s does not export its functions", dtrace.ReleaseName(e.Release))
 	}
-	text := fmt.Sprintf("no functions stand in for them, as the build %s is not a known one", e.ID)
+	return "no functions stand in for them, as " + e.build()
+}
+
+// build describes what is known of the build.
+func (e *UnknownBuildError) build() string {
+	text := fmt.Sprintf("the build %s is not a known one", e.ID)
 	if e.ID == "" {
-		text = "no functions stand in for them, as the executable has no build ID to know it by"
+		text = "the executable has no build ID to know it by"
 	}
 	if e.Reason != nil {
 		text += ": " + e.Reason.Error()
 	}
 	return text
+}
+
+// WhyUnknown returns why the build of an executable without probes is unknown, if functions stand in for
+// probes all the same; otherwise "".
+func (i Image) WhyUnknown() string {
+	if i.Unknown == nil {
+		return ""
+	}
+	return i.Unknown.build()
 }
 
 // hidden is the first release of Erlang/OTP that is compiled with -fvisibility=hidden.
@@ -60,10 +75,28 @@ func (i *Image) standInByCode(f *usdt.File) error {
 	match, err := samecode.Recognise(f, i.Release)
 	if err != nil {
 		unknown.Reason = err
+		if i.Flavour == JIT && anyFunction(f, i.Release) {
+			i.Unknown = &unknown
+			return nil
+		}
 		return fmt.Errorf("%w (%w)", ErrNoProbes, &unknown)
 	}
 	i.ByCode = true
 	return i.use(f, match.Build)
+}
+
+// anyFunction reports whether an executable has functions that stand in for probes on all builds, and
+// beamscope may attach to them.
+func anyFunction(f *usdt.File, release int) bool {
+	for _, p := range dtrace.Catalogue() {
+		if p.Function == nil || !p.Function.Anywhere || p.Refusal(release) != "" {
+			continue
+		}
+		if _, _, err := f.Symbol(p.Function.SymbolOn(release)); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // use makes the places of a build the probes of the image.

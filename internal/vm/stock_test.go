@@ -65,6 +65,15 @@ func stockImage(t *testing.T, path string, release int) {
 	}
 }
 
+// namesOf returns the names of probes.
+func namesOf(probes []usdt.Probe) (names []string) {
+	for _, p := range probes {
+		names = append(names, p.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
 // A build with another build ID is the known one if it has the same code.
 func TestSameCode(t *testing.T) {
 	for _, release := range vmtest.StockReleases() {
@@ -78,8 +87,8 @@ func TestSameCode(t *testing.T) {
 	}
 }
 
-// An unknown build has no functions that stand in for probes. Neither does a file whose code does
-// not match the build that it claims to be.
+// In an unknown build only the functions stand in that do so in all builds, provided that it has a JIT. In
+// a file whose code does not match the build that it claims to be, none does.
 func TestOtherBuilds(t *testing.T) {
 	path := vmtest.Stock(t, 25).Emulator()
 	image, err := vm.ReadImage(t.Context(), path, nil)
@@ -94,24 +103,35 @@ func TestOtherBuilds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read := func(data []byte) error {
+	readImage := func(data []byte) (vm.Image, error) {
 		other := path + "-other"
 		if err := os.WriteFile(other, data, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, err := vm.ReadImage(t.Context(), other, nil)
-		return err
+		return vm.ReadImage(t.Context(), other, nil)
 	}
+	read := func(data []byte) error { _, err := readImage(data); return err }
 	otherID := func(data []byte) []byte { return bytes.Replace(data, id, bytes.Repeat([]byte{0xab}, len(id)), 1) }
 	exit := slices.IndexFunc(image.Probes, func(p usdt.Probe) bool { return p.Name == "process__exit" })
 	changed := otherID(original)
 	changed[image.Probes[exit].Sites[0].Offset+0x100]++
-	err = read(changed)
-	if unknown := (*vm.UnknownBuildError)(nil); !errors.Is(err, vm.ErrNoProbes) || !errors.As(err, &unknown) || unknown.Release != 25 || !strings.Contains(err.Error(), strings.Repeat("ab", len(id))) {
-		t.Errorf("another build ID, and other code: error %v", err)
+	other, err := readImage(changed)
+	if why := other.WhyUnknown(); err != nil || other.Unknown.Release != 25 || !strings.Contains(why, strings.Repeat("ab", len(id))) || !strings.Contains(why, "erts_do_exit_process has other code") {
+		t.Errorf("another build ID, and other code: %q, error %v", why, err)
 	}
-	if !errors.Is(err, samecode.ErrNone) || !strings.Contains(err.Error(), "erts_do_exit_process") {
-		t.Errorf("error %v, want that the function erts_do_exit_process has other code", err)
+	if names := namesOf(other.Probes); !slices.Equal(names, []string{"process__in", "process__out"}) || !other.StandIns() {
+		t.Errorf("functions stand in for %q", names)
+	}
+	if !errors.Is(other.Unknown, samecode.ErrNone) {
+		t.Errorf("error %v, want %v", other.Unknown, samecode.ErrNone)
+	}
+	for what, without := range map[string][]byte{
+		"without the function": bytes.ReplaceAll(changed, []byte("\x00erts_schedule\x00"), []byte("\x00erts_schedulX\x00")),
+		"without a JIT":        bytes.ReplaceAll(changed, []byte("\x00beamasm_codegen\x00"), []byte("\x00beamasm_codegem\x00")),
+	} {
+		if err, unknown := read(without), (*vm.UnknownBuildError)(nil); !errors.Is(err, vm.ErrNoProbes) || !errors.As(err, &unknown) || unknown.Release != 25 {
+			t.Errorf("%s: error %v", what, err)
+		}
 	}
 	for _, p := range image.Build.Places {
 		code, err := hex.DecodeString(p.Code)

@@ -31,6 +31,8 @@ type preparedVM struct {
 	target bpf.Target
 	build  dtrace.Build // functions of this build stand in for probes that the file does not have
 
+	unknown bool // it has no probes, and only functions stand in that do so on all builds
+
 	guessed guesses
 	err     error // the reason why the VM cannot be observed
 }
@@ -139,7 +141,7 @@ func (s *Source) readImage(ctx context.Context, v vm.VM) (*preparedVM, error) {
 			t.Messages[site] = bpf.Message(m)
 		}
 	}
-	return &preparedVM{vm: v, file: file, guessed: guessed, target: t, build: image.Build}, nil
+	return &preparedVM{vm: v, file: file, guessed: guessed, target: t, build: image.Build, unknown: image.Unknown != nil}, nil
 }
 
 // guesses are the reasons why facts about the processes of a VM are guessed. A reason is nil if
@@ -293,6 +295,9 @@ func (s *Source) admit(ctx context.Context, p *preparedVM) error {
 	s.note("observing %s", id)
 	if p.build.ID != "" {
 		s.note("%s has no probes: functions of its build stand in for some of them (%s), see beamscope probes", id, p.build.Package)
+	}
+	if p.unknown {
+		s.note("%s has no probes, and its build is not known: few functions stand in, and only for run and run-wait, see beamscope probes", id)
 	}
 	if p.target.NoProbes != nil {
 		s.note("%s has no probes: programs in the kernel observe only the waits of its threads for a processor (os-wait)", id)

@@ -10,7 +10,7 @@ import (
 )
 
 // WithoutProbes returns an OTP that is private to the test. From outside its VM seems to have no
-// probes, because the notes about them in its executable have a different name.
+// probes, and no functions that stand in for them.
 func WithoutProbes(t testing.TB) erlang.OTP {
 	t.Helper()
 	otp := Private(t)
@@ -18,24 +18,48 @@ func WithoutProbes(t testing.TB) erlang.OTP {
 	return otp
 }
 
-// HideProbes renames the notes about probes in the executable of a private installation, so that
-// its VM seems to have no probes.
-func HideProbes(t testing.TB, otp erlang.OTP) {
+// UnknownBuild returns an OTP of a release that is private to the test. From outside its VM seems to be
+// one that somebody compiled without probes: it has symbols and debugging information, and its build is
+// not a known one.
+func UnknownBuild(t testing.TB, release int) erlang.OTP {
 	t.Helper()
-	data, err := os.ReadFile(otp.Emulator())
+	otp, err := Release(t, release).Private(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	note, other := []byte("stapsdt\x00"), []byte("another\x00")
-	if !bytes.Contains(data, note) {
-		t.Fatalf("%s has no notes about probes", otp.Emulator())
-	}
-	data = bytes.ReplaceAll(data, note, other)
-	// The file may be a link to one that others run too.
-	if err := os.Remove(otp.Emulator()); err != nil {
+	rename(t, otp.Emulator(), notes)
+	return otp
+}
+
+// HideProbes changes the executable of a private installation so that its VM seems to have no probes,
+// and no functions that stand in for them.
+func HideProbes(t testing.TB, otp erlang.OTP) {
+	t.Helper()
+	rename(t, otp.Emulator(), notes, [2]string{"\x00erts_schedule\x00", "\x00erts_schedulX\x00"})
+}
+
+// notes are the names of the notes about probes, and of notes that mean nothing.
+var notes = [2]string{"stapsdt\x00", "another\x00"}
+
+// rename replaces texts in an executable by others of the same length.
+func rename(t testing.TB, path string, changes ...[2]string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(otp.Emulator(), data, 0o755); err != nil {
+	for _, c := range changes {
+		from, to := []byte(c[0]), []byte(c[1])
+		if !bytes.Contains(data, from) {
+			t.Fatalf("%s does not contain %q", path, from)
+		}
+		data = bytes.ReplaceAll(data, from, to)
+	}
+	// The file may be a link to one that others run too.
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o755); err != nil {
 		t.Fatal(err)
 	}
 }
