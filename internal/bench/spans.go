@@ -36,24 +36,47 @@ const (
 	ringRead   = "ring: beamscope"
 )
 
+// barePair is two calls of dyntrace:pn instead of a span, with nobody attached.
+const barePair = "dyntrace:pn twice, nobody attached"
+
+// A spanMethod is a method with the function of span_load that makes its load.
+type spanMethod struct {
+	method
+	load string
+}
+
 // spanMethods are the ways to observe spans by probes.
-func spanMethods() []method {
-	return []method{
-		{nobody, attachNothing},
-		{"empty eBPF program", attachEmpty},
-		{counting, attachBeamscope(vmsource.Config{Plan: planOf(spanSpec(spanName, outcome.CountsOnly))})},
-		{"beamscope, streaming", attachBeamscope(vmsource.Config{Plan: planOf(spanSpec(spanName, outcome.Everything))})},
-		{discoveringToo, attachBeamscope(vmsource.Config{Plan: planOf(spanSpec(spanName, outcome.CountsOnly)), Discover: true})},
-		{discoveringOnly, attachBeamscope(vmsource.Config{Plan: planOf(spanSpec("another", outcome.CountsOnly)), Discover: true})},
-		{"bpftrace histogram", attachBpftrace},
+func spanMethods() []spanMethod {
+	return append(ofSpans(
+		method{nobody, attachNothing},
+		method{"empty eBPF program", attachEmpty},
+		method{counting, attachBeamscope(vmsource.Config{Plan: planOf(spanSpec(spanName, outcome.CountsOnly))})},
+		method{"beamscope, streaming", attachBeamscope(vmsource.Config{Plan: planOf(spanSpec(spanName, outcome.Everything))})},
+		method{discoveringToo, attachBeamscope(vmsource.Config{Plan: planOf(spanSpec(spanName, outcome.CountsOnly)), Discover: true})},
+		method{discoveringOnly, attachBeamscope(vmsource.Config{Plan: planOf(spanSpec("another", outcome.CountsOnly)), Discover: true})},
+		method{"bpftrace histogram", attachBpftrace},
+	), spanMethod{method{barePair, attachNothing}, "probes"})
+}
+
+// ofSpans returns methods whose load is that of span_load:run.
+func ofSpans(methods ...method) []spanMethod {
+	var all []spanMethod
+	for _, m := range methods {
+		all = append(all, spanMethod{m, "run"})
 	}
+	return all
 }
 
 // ringMethods are the ways to observe spans that are recorded.
-func ringMethods() []method {
-	return []method{
-		{ringUnread, attachNothing},
-		{ringRead, attachRing(planOf(spanSpec(spanName, outcome.CountsOnly)))},
+func ringMethods() []spanMethod {
+	counts, single := attachRing(planOf(spanSpec(spanName, outcome.CountsOnly))), attachRing(planOf(spanSpec(spanName, outcome.Worst)))
+	return []spanMethod{
+		{method{ringUnread, attachNothing}, "run"},
+		{method{ringRead, counts}, "run"},
+		{method{"ring: with processes", single}, "run"},
+		{method{"ring: with_span", counts}, "within"},
+		{method{"ring: child spans", counts}, "children"},
+		{method{"ring: failures with a class", counts}, "failing"},
 	}
 }
 
@@ -126,15 +149,15 @@ func endFirstLease(ctx context.Context, beam *erlang.VM) error {
 }
 
 // measureSpans returns the nanoseconds that a start and an end take together.
-func measureSpans(ctx context.Context, beam *erlang.VM, v vm.VM, m method, spans int) (float64, error) {
+func measureSpans(ctx context.Context, beam *erlang.VM, v vm.VM, m spanMethod, spans int) (float64, error) {
 	detach, err := m.attach(ctx, v, func() error {
-		_, err := loadSpans(ctx, beam, "run", spans/100)
+		_, err := loadSpans(ctx, beam, m.load, spans/100)
 		return err
 	})
 	if err != nil {
 		return 0, err
 	}
-	ns, err := loadSpans(ctx, beam, "run", spans)
+	ns, err := loadSpans(ctx, beam, m.load, spans)
 	_, derr := detach()
 	return ns, errors.Join(err, derr)
 }
@@ -172,7 +195,7 @@ func reportSpans(results map[string][]float64, rounds, spans int) error {
 	price := func(name string) float64 { return median(results[name]) / median(results[counting]) }
 	fmt.Printf("\ndiscovery: a span of an outcome costs %.2f of what it does without; one of no outcome, whose name is known, %.2f\n",
 		price(discoveringToo), price(discoveringOnly))
-	fmt.Printf("ring: %.2f of what a probe costs where nobody watches, %.2f of what it costs with beamscope\n",
-		median(results[ringUnread])/median(results[nobody]), price(ringRead))
+	fmt.Printf("ring: %.2f of what a probe costs where nobody watches, %.2f of two calls of dyntrace:pn, and %.2f of what a probe costs with beamscope\n",
+		median(results[ringUnread])/median(results[nobody]), median(results[ringUnread])/median(results[barePair]), price(ringRead))
 	return nil
 }

@@ -6,7 +6,8 @@
 %%% contains the attributes of the spans that run/1 and calling/1 start (#{}).
 -module(span_load).
 
--export([idle/1, run/1, paced/2, calling/1, measured/1, open/1, failing/1, raising/1, dying/1, id/1]).
+-export([idle/1, run/1, within/1, children/1, probes/1, paced/2, calling/1, measured/1, open/1, failing/1, raising/1,
+         dying/1, id/1]).
 
 -export_type([options/0, result/0]).
 
@@ -30,6 +31,29 @@ run(Options) ->
                              {Ctx, Span} = beamscope:start_span(Name, Attrs),
                              Work(),
                              beamscope:end_span(Ctx, Span)
+                     end).
+
+%% @doc Runs an empty function within each span.
+-spec within(options()) -> result().
+within(Options) ->
+    summary(Options, fun(Name, Work) -> beamscope:with_span(Name, Work) end).
+
+%% @doc Like run/1, but all spans are children of one that starts first.
+-spec children(options()) -> result().
+children(Options) ->
+    {Ctx, Parent} = beamscope:start_span(<<"parent">>),
+    Result = run(Options#{attrs => #{parent => Parent}}),
+    ok = beamscope:end_span(Ctx, Parent),
+    Result.
+
+%% @doc Calls dyntrace:pn/7 twice for each span, and does nothing else: the least that a span costs
+%% that fires a probe of the VM.
+-spec probes(options()) -> result().
+probes(Options) ->
+    summary(Options, fun(Name, Work) ->
+                             _ = dyntrace:pn(1, 1, 1, 1, 0, Name, <<>>),
+                             Work(),
+                             dyntrace:pn(1, 1, 2, 1, 0, Name, <<>>)
                      end).
 
 %% @doc Calls run/1 once in each millisecond, the given number of times. If a call takes longer

@@ -4,7 +4,7 @@
 all_of_them_test_() ->
     [{atom_to_list(How),
       ?_assertMatch(#{spans := 10, elapsed_ns := E} when E > 0, span_load:How(#{procs => 3, spans => 10}))}
-     || How <- [run, open, failing, raising, dying]].
+     || How <- [run, within, children, open, failing, raising, dying]].
 
 measured_test() ->
     Delays = span_load:measured(#{procs => 3, spans => 10, loops => 1000}),
