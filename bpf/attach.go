@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"sync"
 	"syscall"
 
 	"github.com/cilium/ebpf/link"
@@ -384,7 +383,9 @@ func (c *Collector) needsProbes(t Target) error {
 func (c *Collector) wanted() map[tap]string {
 	taps := make(map[tap]string)
 	if c.opts.Discover {
-		taps[labelTap(everyLabel)] = "discovery"
+		if c.multi {
+			taps[labelTap(everyLabel)] = "discovery"
+		}
 		taps[labelTap(callLabel)] = "discovery"
 	}
 	if c.opts.Explain {
@@ -591,7 +592,7 @@ func (a *Attachment) openTap(t tap) error {
 
 // includes reports whether the links of all labels include those of a tap.
 func (c *Collector) includes(t tap) bool {
-	return c.opts.Discover && t.label != exitLabel && t.label < goneLabel
+	return c.opts.Discover && c.multi && t.label != exitLabel && t.label < goneLabel
 }
 
 // openDetails opens as many links as possible of the details that the target has, and returns the
@@ -651,17 +652,7 @@ func (a *Attachment) link(s *sites) (link.Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := &link.UprobeMultiOptions{
-		Addresses: s.offsets,
-		Cookies:   s.cookies,
-		PID:       uint32(a.target.PID),
-	}
-	if s.variant.returns {
-		l, err := a.exe.UretprobeMulti(nil, program, opts)
-		return l, explain(err)
-	}
-	opts.RefCtrOffsets = s.semaphores
-	l, err := a.exe.UprobeMulti(nil, program, opts)
+	l, err := linkAll(a.exe, program, s, a.target.PID, a.c.multi)
 	return l, explain(err)
 }
 
@@ -687,16 +678,8 @@ func (a *Attachment) close() error {
 	return err
 }
 
-// closeAll closes links in parallel, because each waits until no program can run at it.
-func closeAll(links []link.Link) error {
-	errs := make([]error, len(links))
-	var closing sync.WaitGroup
-	for i, l := range links {
-		closing.Go(func() { errs[i] = l.Close() })
-	}
-	closing.Wait()
-	return errors.Join(errs...)
-}
+// closeAll closes links.
+func closeAll(all []link.Link) error { return (&links{each: all}).Close() }
 
 // sites are the places of one link, in the parallel slices that the kernel expects.
 type sites struct {

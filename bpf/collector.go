@@ -114,6 +114,9 @@ type Options struct {
 	// 0: 16384. Memory is allocated on use.
 	Events, Watched int
 
+	// SingleLinks makes a link for each place, as on a kernel without uprobe_multi, see [MultiLinks].
+	SingleLinks bool
+
 	// Progress, if not nil, is called while programs are loaded for attaching, which may take
 	// seconds, with the number of loaded programs. The calls do not overlap. They come from other
 	// goroutines than the one that attaches.
@@ -178,6 +181,7 @@ func check(start, window int64, outcomes []Outcome) error {
 // from several goroutines.
 type Collector struct {
 	opts   Options
+	multi  bool // one link of a program to many places
 	layout layout
 	maps   kernelMaps
 	memory *mappings
@@ -256,6 +260,7 @@ func New(opts Options) (*Collector, error) {
 	}
 	c := &Collector{
 		opts:   opts,
+		multi:  !opts.SingleLinks && MultiLinks() == nil,
 		layout: l,
 
 		discovered: make([]int, l.slots),

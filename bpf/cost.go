@@ -97,12 +97,16 @@ func AttachEmpty(path string, site usdt.Site, pid int) (detach func() error, err
 
 // attachEmpty is AttachEmpty, or the same at the return of the function that begins at the site.
 func attachEmpty(path string, site usdt.Site, pid int, atReturn bool) (detach func() error, err error) {
-	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+	multi := MultiLinks() == nil
+	spec := &ebpf.ProgramSpec{
 		Type:         ebpf.Kprobe,
-		AttachType:   ebpf.AttachTraceUprobeMulti,
 		License:      "Dual MIT/GPL",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
-	})
+	}
+	if multi {
+		spec.AttachType = ebpf.AttachTraceUprobeMulti
+	}
+	program, err := ebpf.NewProgram(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -110,15 +114,11 @@ func attachEmpty(path string, site usdt.Site, pid int, atReturn bool) (detach fu
 	if err != nil {
 		return nil, errors.Join(err, program.Close())
 	}
-	opts := link.UprobeMultiOptions{Addresses: []uint64{site.Offset}, PID: uint32(pid)}
+	at := &sites{offsets: []uint64{site.Offset}, variant: variant{returns: atReturn}}
 	if site.Semaphore != 0 {
-		opts.RefCtrOffsets = []uint64{site.Semaphore}
+		at.semaphores = []uint64{site.Semaphore}
 	}
-	attach := exe.UprobeMulti
-	if atReturn {
-		attach = exe.UretprobeMulti
-	}
-	l, err := attach(nil, program, &opts)
+	l, err := linkAll(exe, program, at, pid, multi)
 	if err != nil {
 		return nil, errors.Join(err, program.Close())
 	}

@@ -13,6 +13,7 @@
 // gets a program of its own, specialised at load time, so nothing is interpreted at a hit.
 // [Collector.Attach] attaches the programs to a file.
 //
-// The package needs CAP_BPF and CAP_PERFMON, or root. It needs Linux 6.6 (uprobe_multi links), and
-// 6.10 to attach to one process of several that run the same file.
+// The package needs CAP_BPF and CAP_PERFMON, or root. It needs Linux 6.1, and 6.10 to attach to one
+// process of several that run the same file. Before Linux 6.6 it needs a link for each place, see
+// [MultiLinks].
 package bpf

@@ -36,7 +36,7 @@ func explain(err error) error {
 	case errors.Is(err, os.ErrPermission):
 		return &permissionError{os.Geteuid(), err}
 	case errors.Is(err, ebpf.ErrNotSupported):
-		return fmt.Errorf("%w: Linux 6.6 or later is needed: %w", ErrKernel, err)
+		return fmt.Errorf("%w: Linux 6.1 or later is needed: %w", ErrKernel, err)
 	}
 	return err
 }
@@ -49,7 +49,10 @@ type permissionError struct {
 }
 
 func (e *permissionError) Error() string {
-	const capabilities = "CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE"
+	capabilities := "CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE"
+	if errors.Is(MultiLinks(), ebpf.ErrNotSupported) { // its links are perf events
+		capabilities = "CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE and CAP_SYS_ADMIN"
+	}
 	if e.user == 0 {
 		return fmt.Sprintf("%v: root needs %s: %v", ErrPermission, capabilities, e.err)
 	}
@@ -67,9 +70,6 @@ func Supported() error {
 	}
 	if err := features.HaveMapType(ebpf.RingBuf); err != nil {
 		return explain(fmt.Errorf("ring buffers: %w", err))
-	}
-	if err := features.HaveBPFLinkUprobeMulti(); err != nil {
-		return explain(fmt.Errorf("uprobe_multi links: %w", err))
 	}
 	_, err := ownNamespace()
 	return err

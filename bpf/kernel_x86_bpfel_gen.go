@@ -495,6 +495,7 @@ const (
 	kernelMapSlotPids           = "slot_pids"
 	kernelMapSpans              = "spans"
 	kernelMapSpawned            = "spawned"
+	kernelMapSweepRequests      = "sweep_requests"
 	kernelMapTermCache          = "term_cache"
 	kernelMapTextParts          = "text_parts"
 	kernelMapTextsSeen          = "texts_seen"
@@ -658,45 +659,46 @@ type kernelProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type kernelMapSpecs struct {
-	Arming     *ebpf.MapSpec `ebpf:"arming"`
-	Arrivals   *ebpf.MapSpec `ebpf:"arrivals"`
-	Born       *ebpf.MapSpec `ebpf:"born"`
-	Cells      *ebpf.MapSpec `ebpf:"cells"`
-	Clocks     *ebpf.MapSpec `ebpf:"clocks"`
-	CrowdRuns  *ebpf.MapSpec `ebpf:"crowd_runs"`
-	Exits      *ebpf.MapSpec `ebpf:"exits"`
-	FreeSlots  *ebpf.MapSpec `ebpf:"free_slots"`
-	Groups     *ebpf.MapSpec `ebpf:"groups"`
-	Hashes     *ebpf.MapSpec `ebpf:"hashes"`
-	Labels     *ebpf.MapSpec `ebpf:"labels"`
-	LogHeads   *ebpf.MapSpec `ebpf:"log_heads"`
-	LogRecords *ebpf.MapSpec `ebpf:"log_records"`
-	NamesSeen  *ebpf.MapSpec `ebpf:"names_seen"`
-	NewGroup   *ebpf.MapSpec `ebpf:"new_group"`
-	NewRunner  *ebpf.MapSpec `ebpf:"new_runner"`
-	Observed   *ebpf.MapSpec `ebpf:"observed"`
-	OffCpus    *ebpf.MapSpec `ebpf:"off_cpus"`
-	Outcomes   *ebpf.MapSpec `ebpf:"outcomes"`
-	Queues     *ebpf.MapSpec `ebpf:"queues"`
-	Recent     *ebpf.MapSpec `ebpf:"recent"`
-	Rests      *ebpf.MapSpec `ebpf:"rests"`
-	Ring       *ebpf.MapSpec `ebpf:"ring"`
-	Runners    *ebpf.MapSpec `ebpf:"runners"`
-	SeenNames  *ebpf.MapSpec `ebpf:"seen_names"`
-	Slices     *ebpf.MapSpec `ebpf:"slices"`
-	SlotPids   *ebpf.MapSpec `ebpf:"slot_pids"`
-	Spans      *ebpf.MapSpec `ebpf:"spans"`
-	Spawned    *ebpf.MapSpec `ebpf:"spawned"`
-	TermCache  *ebpf.MapSpec `ebpf:"term_cache"`
-	TextParts  *ebpf.MapSpec `ebpf:"text_parts"`
-	TextsSeen  *ebpf.MapSpec `ebpf:"texts_seen"`
-	Threads    *ebpf.MapSpec `ebpf:"threads"`
-	Unwatched  *ebpf.MapSpec `ebpf:"unwatched"`
-	VmCache    *ebpf.MapSpec `ebpf:"vm_cache"`
-	Vms        *ebpf.MapSpec `ebpf:"vms"`
-	Watches    *ebpf.MapSpec `ebpf:"watches"`
-	Watchings  *ebpf.MapSpec `ebpf:"watchings"`
-	Worsts     *ebpf.MapSpec `ebpf:"worsts"`
+	Arming        *ebpf.MapSpec `ebpf:"arming"`
+	Arrivals      *ebpf.MapSpec `ebpf:"arrivals"`
+	Born          *ebpf.MapSpec `ebpf:"born"`
+	Cells         *ebpf.MapSpec `ebpf:"cells"`
+	Clocks        *ebpf.MapSpec `ebpf:"clocks"`
+	CrowdRuns     *ebpf.MapSpec `ebpf:"crowd_runs"`
+	Exits         *ebpf.MapSpec `ebpf:"exits"`
+	FreeSlots     *ebpf.MapSpec `ebpf:"free_slots"`
+	Groups        *ebpf.MapSpec `ebpf:"groups"`
+	Hashes        *ebpf.MapSpec `ebpf:"hashes"`
+	Labels        *ebpf.MapSpec `ebpf:"labels"`
+	LogHeads      *ebpf.MapSpec `ebpf:"log_heads"`
+	LogRecords    *ebpf.MapSpec `ebpf:"log_records"`
+	NamesSeen     *ebpf.MapSpec `ebpf:"names_seen"`
+	NewGroup      *ebpf.MapSpec `ebpf:"new_group"`
+	NewRunner     *ebpf.MapSpec `ebpf:"new_runner"`
+	Observed      *ebpf.MapSpec `ebpf:"observed"`
+	OffCpus       *ebpf.MapSpec `ebpf:"off_cpus"`
+	Outcomes      *ebpf.MapSpec `ebpf:"outcomes"`
+	Queues        *ebpf.MapSpec `ebpf:"queues"`
+	Recent        *ebpf.MapSpec `ebpf:"recent"`
+	Rests         *ebpf.MapSpec `ebpf:"rests"`
+	Ring          *ebpf.MapSpec `ebpf:"ring"`
+	Runners       *ebpf.MapSpec `ebpf:"runners"`
+	SeenNames     *ebpf.MapSpec `ebpf:"seen_names"`
+	Slices        *ebpf.MapSpec `ebpf:"slices"`
+	SlotPids      *ebpf.MapSpec `ebpf:"slot_pids"`
+	Spans         *ebpf.MapSpec `ebpf:"spans"`
+	Spawned       *ebpf.MapSpec `ebpf:"spawned"`
+	SweepRequests *ebpf.MapSpec `ebpf:"sweep_requests"`
+	TermCache     *ebpf.MapSpec `ebpf:"term_cache"`
+	TextParts     *ebpf.MapSpec `ebpf:"text_parts"`
+	TextsSeen     *ebpf.MapSpec `ebpf:"texts_seen"`
+	Threads       *ebpf.MapSpec `ebpf:"threads"`
+	Unwatched     *ebpf.MapSpec `ebpf:"unwatched"`
+	VmCache       *ebpf.MapSpec `ebpf:"vm_cache"`
+	Vms           *ebpf.MapSpec `ebpf:"vms"`
+	Watches       *ebpf.MapSpec `ebpf:"watches"`
+	Watchings     *ebpf.MapSpec `ebpf:"watchings"`
+	Worsts        *ebpf.MapSpec `ebpf:"worsts"`
 }
 
 // kernelVariableSpecs contains global variables before they are loaded into the kernel.
@@ -766,45 +768,46 @@ func (o *kernelObjects) Close() error {
 //
 // It can be passed to loadKernelObjects or ebpf.CollectionSpec.LoadAndAssign.
 type kernelMaps struct {
-	Arming     *ebpf.Map `ebpf:"arming"`
-	Arrivals   *ebpf.Map `ebpf:"arrivals"`
-	Born       *ebpf.Map `ebpf:"born"`
-	Cells      *ebpf.Map `ebpf:"cells"`
-	Clocks     *ebpf.Map `ebpf:"clocks"`
-	CrowdRuns  *ebpf.Map `ebpf:"crowd_runs"`
-	Exits      *ebpf.Map `ebpf:"exits"`
-	FreeSlots  *ebpf.Map `ebpf:"free_slots"`
-	Groups     *ebpf.Map `ebpf:"groups"`
-	Hashes     *ebpf.Map `ebpf:"hashes"`
-	Labels     *ebpf.Map `ebpf:"labels"`
-	LogHeads   *ebpf.Map `ebpf:"log_heads"`
-	LogRecords *ebpf.Map `ebpf:"log_records"`
-	NamesSeen  *ebpf.Map `ebpf:"names_seen"`
-	NewGroup   *ebpf.Map `ebpf:"new_group"`
-	NewRunner  *ebpf.Map `ebpf:"new_runner"`
-	Observed   *ebpf.Map `ebpf:"observed"`
-	OffCpus    *ebpf.Map `ebpf:"off_cpus"`
-	Outcomes   *ebpf.Map `ebpf:"outcomes"`
-	Queues     *ebpf.Map `ebpf:"queues"`
-	Recent     *ebpf.Map `ebpf:"recent"`
-	Rests      *ebpf.Map `ebpf:"rests"`
-	Ring       *ebpf.Map `ebpf:"ring"`
-	Runners    *ebpf.Map `ebpf:"runners"`
-	SeenNames  *ebpf.Map `ebpf:"seen_names"`
-	Slices     *ebpf.Map `ebpf:"slices"`
-	SlotPids   *ebpf.Map `ebpf:"slot_pids"`
-	Spans      *ebpf.Map `ebpf:"spans"`
-	Spawned    *ebpf.Map `ebpf:"spawned"`
-	TermCache  *ebpf.Map `ebpf:"term_cache"`
-	TextParts  *ebpf.Map `ebpf:"text_parts"`
-	TextsSeen  *ebpf.Map `ebpf:"texts_seen"`
-	Threads    *ebpf.Map `ebpf:"threads"`
-	Unwatched  *ebpf.Map `ebpf:"unwatched"`
-	VmCache    *ebpf.Map `ebpf:"vm_cache"`
-	Vms        *ebpf.Map `ebpf:"vms"`
-	Watches    *ebpf.Map `ebpf:"watches"`
-	Watchings  *ebpf.Map `ebpf:"watchings"`
-	Worsts     *ebpf.Map `ebpf:"worsts"`
+	Arming        *ebpf.Map `ebpf:"arming"`
+	Arrivals      *ebpf.Map `ebpf:"arrivals"`
+	Born          *ebpf.Map `ebpf:"born"`
+	Cells         *ebpf.Map `ebpf:"cells"`
+	Clocks        *ebpf.Map `ebpf:"clocks"`
+	CrowdRuns     *ebpf.Map `ebpf:"crowd_runs"`
+	Exits         *ebpf.Map `ebpf:"exits"`
+	FreeSlots     *ebpf.Map `ebpf:"free_slots"`
+	Groups        *ebpf.Map `ebpf:"groups"`
+	Hashes        *ebpf.Map `ebpf:"hashes"`
+	Labels        *ebpf.Map `ebpf:"labels"`
+	LogHeads      *ebpf.Map `ebpf:"log_heads"`
+	LogRecords    *ebpf.Map `ebpf:"log_records"`
+	NamesSeen     *ebpf.Map `ebpf:"names_seen"`
+	NewGroup      *ebpf.Map `ebpf:"new_group"`
+	NewRunner     *ebpf.Map `ebpf:"new_runner"`
+	Observed      *ebpf.Map `ebpf:"observed"`
+	OffCpus       *ebpf.Map `ebpf:"off_cpus"`
+	Outcomes      *ebpf.Map `ebpf:"outcomes"`
+	Queues        *ebpf.Map `ebpf:"queues"`
+	Recent        *ebpf.Map `ebpf:"recent"`
+	Rests         *ebpf.Map `ebpf:"rests"`
+	Ring          *ebpf.Map `ebpf:"ring"`
+	Runners       *ebpf.Map `ebpf:"runners"`
+	SeenNames     *ebpf.Map `ebpf:"seen_names"`
+	Slices        *ebpf.Map `ebpf:"slices"`
+	SlotPids      *ebpf.Map `ebpf:"slot_pids"`
+	Spans         *ebpf.Map `ebpf:"spans"`
+	Spawned       *ebpf.Map `ebpf:"spawned"`
+	SweepRequests *ebpf.Map `ebpf:"sweep_requests"`
+	TermCache     *ebpf.Map `ebpf:"term_cache"`
+	TextParts     *ebpf.Map `ebpf:"text_parts"`
+	TextsSeen     *ebpf.Map `ebpf:"texts_seen"`
+	Threads       *ebpf.Map `ebpf:"threads"`
+	Unwatched     *ebpf.Map `ebpf:"unwatched"`
+	VmCache       *ebpf.Map `ebpf:"vm_cache"`
+	Vms           *ebpf.Map `ebpf:"vms"`
+	Watches       *ebpf.Map `ebpf:"watches"`
+	Watchings     *ebpf.Map `ebpf:"watchings"`
+	Worsts        *ebpf.Map `ebpf:"worsts"`
 }
 
 func (m *kernelMaps) Close() error {
@@ -838,6 +841,7 @@ func (m *kernelMaps) Close() error {
 		m.SlotPids,
 		m.Spans,
 		m.Spawned,
+		m.SweepRequests,
 		m.TermCache,
 		m.TextParts,
 		m.TextsSeen,

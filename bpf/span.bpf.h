@@ -87,10 +87,14 @@ static __always_inline long same_name(const struct outcome *o, __u64 addr)
 	__u64 text[CHUNK / 8];
 
 	for (__u64 done = 0; done < NAME_MAX + 1; done += CHUNK) {
-		__u64 left = size - done;
+		__u64 left = size - done, take = left < CHUNK ? left : CHUNK;
 		long err;
 
-		err = bpf_probe_read_user(text, left < CHUNK ? left : CHUNK, (void *)(addr + done));
+		/* Verifiers before Linux 6.6 do not see the limit otherwise. */
+		asm volatile("" : "+r"(take));
+		if (take > CHUNK)
+			return 0;
+		err = bpf_probe_read_user(text, take, (void *)(addr + done));
 		if (err)
 			return err;
 		for (__u64 i = 0; i < CHUNK / 8; i++) {

@@ -31,6 +31,14 @@ struct sweep_request {
 	__u64 watches;   /* entries that the sweep keeps in watches */
 };
 
+/* From and for user space: the request of the next sweep. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct sweep_request);
+} sweep_requests SEC(".maps");
+
 /* Reports whether an end may already have taken an instance out of order: its queue allows that,
  * and some instance has left it. Then it is unknown whether the instance has timed out. */
 static __always_inline bool may_be_taken(const struct outcome *o, const struct span *open)
@@ -203,17 +211,19 @@ static __always_inline bool may_have_entries(struct arrivals *a)
 
 /* User space runs the sweep before it reads a window. */
 SEC("syscall")
-int sweep(struct sweep_request *ctx)
+int sweep(void *ctx)
 {
+	__u32 only = 0;
 	__u32 of_spans = SPANS, of_exits = EXITS, of_queues = QUEUES, of_watches = WATCHES;
 	struct arrivals *s = bpf_map_lookup_elem(&arrivals, &of_spans);
 	struct arrivals *e = bpf_map_lookup_elem(&arrivals, &of_exits);
 	struct arrivals *q = bpf_map_lookup_elem(&arrivals, &of_queues);
 	struct arrivals *p = bpf_map_lookup_elem(&arrivals, &of_watches);
-	struct sweep_request w = *ctx;
+	struct sweep_request w, *r = bpf_map_lookup_elem(&sweep_requests, &only);
 
-	if (!s || !e || !q || !p)
+	if (!s || !e || !q || !p || !r)
 		return 0;
+	w = *r;
 	w.open = w.open_pid = w.expired = w.exits = w.queues = w.watches = 0;
 	if (may_have_entries(s)) {
 		bpf_for_each_map_elem(&spans, sweep_hashed, &w, 0);
@@ -232,9 +242,9 @@ int sweep(struct sweep_request *ctx)
 		bpf_for_each_map_elem(&watches, sweep_watch, &w, 0);
 		p->left = w.watches;
 	}
-	ctx->open = w.open;
-	ctx->open_pid = w.open_pid;
-	ctx->expired = w.expired;
+	r->open = w.open;
+	r->open_pid = w.open_pid;
+	r->expired = w.expired;
 	return 0;
 }
 

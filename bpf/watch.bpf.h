@@ -212,22 +212,27 @@ static __always_inline void log_unwatched(const struct process_key *k, __u64 now
 }
 
 /* Watches a process because the process other led to it, or because it started a span; then other
- * is 0. Not static, like note_rank. */
-__noinline int watch_process(struct process_key *k, struct watch *by, __u64 other)
+ * is 0. Not static, like note_rank. It copies its parameters, because before Linux 6.6 the memory that
+ * they point to may be no key or value of a map. */
+__noinline int watch_process(struct process_key *key, struct watch *reason, __u64 other)
 {
+	struct process_key k;
+	struct watch by;
 	enum watched how;
 
-	if (!k || !by || !k->process)
+	if (!key || !reason || !key->process)
 		return 0;
-	how = put_watch(k, by);
+	k = *key;
+	by = *reason;
+	how = put_watch(&k, &by);
 	if (how == NOT_WATCHED) {
-		log_unwatched(k, by->since_ns, other);
+		log_unwatched(&k, by.since_ns, other);
 		return 0;
 	}
-	keep_watching(k->pid, by->since_ns, by->until_ns);
+	keep_watching(k.pid, by.since_ns, by.until_ns);
 	if (how == NEWLY_WATCHED) {
-		bpf_map_delete_elem(&unwatched, k); /* so that a lack of room is logged again */
-		log_plain(LOG_WATCH, by->since_ns, k->pid, k->process, other);
+		bpf_map_delete_elem(&unwatched, &k); /* so that a lack of room is logged again */
+		log_plain(LOG_WATCH, by.since_ns, k.pid, k.process, other);
 	}
 	return 0;
 }

@@ -124,7 +124,14 @@ func (c *Collector) runSweep(req *kernelSweepRequest) (Swept, error) {
 	if c.closed {
 		return Swept{}, ErrClosed
 	}
-	if _, err := c.sweep.Run(&ebpf.RunOptions{Context: req, ContextOut: req}); err != nil {
+	if err := c.maps.SweepRequests.Put(uint32(0), req); err != nil {
+		return Swept{}, err
+	}
+	_, err := c.sweep.Run(&ebpf.RunOptions{})
+	if err == nil {
+		err = c.maps.SweepRequests.Lookup(uint32(0), req)
+	}
+	if err != nil {
 		return Swept{}, fmt.Errorf("sweep the open spans: %w", explain(err))
 	}
 	return Swept{Open: int(req.Open), Expired: int(req.Expired)}, nil

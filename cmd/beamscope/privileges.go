@@ -32,7 +32,7 @@ func keptBy() map[string]privilege.Set {
 		"demo":      measures | writesFiles,
 		"trace":     measures | writesVMs,
 		"top":       measures,
-		"doctor":    attaches,
+		"doctor":    measures,
 		"probes":    readsVMs,
 		"script":    readsVMs | writesFiles,
 		"replay":    writesFiles,

@@ -91,8 +91,9 @@ func (v VM) unseen() (names []string) {
 
 // A Feature is an ability that a kernel may lack.
 type Feature struct {
-	Name string
-	Try  func() error // the error wraps ebpf.ErrNotSupported if the kernel lacks the feature
+	Name    string
+	Try     func() error // the error wraps ebpf.ErrNotSupported if the kernel lacks the feature
+	Without string       // what is different without it; "" if nothing works
 }
 
 // A Trial contains how long it took to attach to a VM and to detach from it.

@@ -31,8 +31,8 @@ func healthy() System {
 		Root: root(nil),
 		EBPF: func() error { return nil },
 		Features: []Feature{
-			{"uprobe_multi", func() error { return nil }},
-			{"ring buffer", func() error { return nil }},
+			{"uprobe_multi", func() error { return nil }, "each place has a link of its own"},
+			{"ring buffer", func() error { return nil }, ""},
 		},
 		Subjects: refusing(),
 		VMs: func(context.Context) ([]VM, usdt.Skipped, error) {
@@ -106,10 +106,17 @@ func unprivileged(s *System) {
 }
 
 func oldKernel(s *System) {
-	s.Root = root(fstest.MapFS{"proc/sys/kernel/osrelease": text("5.15.0-91-generic\n")})
+	s.Root = root(fstest.MapFS{"proc/sys/kernel/osrelease": text("5.4.0-91-generic\n")})
 	s.EBPF = func() error {
-		return fmt.Errorf("%w: Linux 6.6 or later is needed: uprobe_multi links: %w", bpf.ErrKernel, ebpf.ErrNotSupported)
+		return fmt.Errorf("%w: Linux 6.1 or later is needed: ring buffers: %w", bpf.ErrKernel, ebpf.ErrNotSupported)
 	}
+	for i := range s.Features {
+		s.Features[i].Try = func() error { return ebpf.ErrNotSupported }
+	}
+}
+
+func withoutMulti(s *System) {
+	s.Root = root(fstest.MapFS{"proc/sys/kernel/osrelease": text("6.1.0-50-amd64\n")})
 	s.Features[0].Try = func() error { return ebpf.ErrNotSupported }
 }
 
@@ -173,8 +180,8 @@ func TestAtOnce(t *testing.T) {
 	}
 	s.EBPF = func() error { last("privileges"); return nil }
 	s.Features = []Feature{
-		{"uprobe_multi", func() error { last("eBPF"); return nil }},
-		{"ring buffer", func() error { last("uprobe_multi"); return nil }},
+		{"uprobe_multi", func() error { last("eBPF"); return nil }, ""},
+		{"ring buffer", func() error { last("uprobe_multi"); return nil }, ""},
 	}
 	s.Subjects = func(context.Context) ([]bpf.Subject, error) { last("uprobes"); return nil, nil }
 	vms := s.VMs
@@ -306,10 +313,12 @@ func TestExamine(t *testing.T) {
 			},
 			"privileges", Missing, true, "",
 		},
-		{"kernel before 6.6", oldKernel, "eBPF", Missing, false, "use Linux 6.6 or later"},
-		{"kernel before 6.6: its version", oldKernel, "operating system", Warning, false, "use Linux 6.6 or later"},
-		{"kernel before 6.6: uprobe_multi", oldKernel, "uprobe_multi", Missing, false, "use Linux 6.6 or later"},
-		{"kernel before 6.6: ring buffer", oldKernel, "ring buffer", OK, false, "use Linux 6.6 or later"},
+		{"kernel before 6.1", oldKernel, "eBPF", Missing, false, "use Linux 6.1 or later"},
+		{"kernel before 6.1: its version", oldKernel, "operating system", Warning, false, "use Linux 6.1 or later"},
+		{"kernel before 6.1: uprobe_multi", oldKernel, "uprobe_multi", Warning, false, "use Linux 6.1 or later"},
+		{"kernel before 6.1: ring buffer", oldKernel, "ring buffer", Missing, false, "use Linux 6.1 or later"},
+		{"kernel before 6.6", withoutMulti, "uprobe_multi", Warning, true, ""},
+		{"kernel before 6.6: its version", withoutMulti, "operating system", Warning, true, ""},
 		{"kernel 6.8", func(s *System) { s.Root = root(fstest.MapFS{"proc/sys/kernel/osrelease": text("6.8.0")}) }, "operating system", Warning, true, ""},
 		{"all outcomes", func(*System) {}, "outcomes", OK, true, ""},
 		{"some outcomes", func(s *System) { s.Subjects = refusing("os-wait", "explanations") }, "outcomes", Warning, true, ""},
@@ -318,7 +327,7 @@ func TestExamine(t *testing.T) {
 			func(s *System) { s.Subjects = refusing("spans", "os-wait", "explanations"); find(vm.ErrNone)(s) },
 			"outcomes", Missing, false, "use another kernel",
 		},
-		{"kernel before 6.6: outcomes", oldKernel, "outcomes", Unknown, false, "use Linux 6.6 or later"},
+		{"kernel before 6.1: outcomes", oldKernel, "outcomes", Unknown, false, "use Linux 6.1 or later"},
 		{"not Linux", func(s *System) { s.OS, s.EBPF = "freebsd", func() error { return bpf.ErrKernel } }, "operating system", Missing, false, "run beamscope on Linux"},
 		{"another machine", func(s *System) { s.Arch = "riscv64"; find(vm.ErrNone)(s) }, "operating system", Missing, false, "x86-64 or arm64"},
 		{

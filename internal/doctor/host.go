@@ -28,8 +28,8 @@ func Host(target vm.Target) System {
 		Root: os.DirFS("/"),
 		EBPF: bpf.Supported,
 		Features: []Feature{
-			{"uprobe_multi", features.HaveBPFLinkUprobeMulti},
-			{"ring buffer", func() error { return features.HaveMapType(ebpf.RingBuf) }},
+			{"uprobe_multi", bpf.MultiLinks, "each place has a link of its own, and the names of spans that fire probes are not discovered"},
+			{"ring buffer", func() error { return features.HaveMapType(ebpf.RingBuf) }, ""},
 		},
 		Subjects: bpf.Subjects,
 		PID:      target.PID,

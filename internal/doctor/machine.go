@@ -39,8 +39,8 @@ func (e *examination) system() {
 	case e.Arch != "amd64" && e.Arch != "arm64":
 		e.add("operating system", Missing, found, "run beamscope on x86-64 or arm64")
 		e.must(onPlatform, "run beamscope on x86-64 or arm64")
-	case older(e.release, 6, 6):
-		e.add("operating system", Warning, found+": before 6.6", "use Linux 6.6 or later, unless the features below are there")
+	case older(e.release, 6, 1):
+		e.add("operating system", Warning, found+": before 6.1", "use Linux 6.1 or later, unless the features below are there")
 	case older(e.release, 6, 10):
 		e.add("operating system", Warning, found+": cannot tell one process of several that run the same file", "use Linux 6.10 or later for --pid, or observe all VMs of an executable")
 	default:
@@ -166,7 +166,7 @@ func (e *examination) ebpf() {
 		e.add("eBPF", Missing, e.ebpfErr.Error(), withTypes)
 		e.must(onKernel, withTypes)
 	case errors.Is(e.ebpfErr, bpf.ErrKernel):
-		const do = "use Linux 6.6 or later, built with CONFIG_BPF_SYSCALL and CONFIG_UPROBES"
+		const do = "use Linux 6.1 or later, built with CONFIG_BPF_SYSCALL and CONFIG_UPROBES"
 		e.add("eBPF", Missing, e.ebpfErr.Error(), do)
 		e.must(onKernel, do)
 	default:
@@ -182,9 +182,11 @@ func (e *examination) features() {
 		switch {
 		case err == nil:
 			e.add(f.Name, OK, "there, tried", "")
+		case errors.Is(err, ebpf.ErrNotSupported) && f.Without != "":
+			e.add(f.Name, Warning, "not in this kernel: "+f.Without, "use Linux 6.6 or later")
 		case errors.Is(err, ebpf.ErrNotSupported):
-			e.add(f.Name, Missing, "not in this kernel", "use Linux 6.6 or later")
-			e.must(onKernel, "use Linux 6.6 or later: this kernel has no "+f.Name)
+			e.add(f.Name, Missing, "not in this kernel", "use Linux 6.1 or later")
+			e.must(onKernel, "use Linux 6.1 or later: this kernel has no "+f.Name)
 		case errors.Is(err, fs.ErrPermission):
 			e.add(f.Name, Unknown, "not permitted to try", "see privileges")
 		default:

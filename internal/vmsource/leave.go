@@ -10,10 +10,14 @@ import (
 
 	"github.com/beamscope/beamscope/internal/outcome"
 
+	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/monotonic"
 )
 
 var _ outcome.Leaver = (*Source)(nil)
+
+// attachesApart reports whether several VMs that run the same executable can be attached to one by one.
+func attachesApart() bool { return bpf.MultiLinks() == nil }
 
 // The first and the longest time for which a VM is left out. The time doubles each time.
 const (
@@ -43,7 +47,7 @@ func (s *Source) LeaveOut(v outcome.VM) (length time.Duration, next bool, err er
 			others++
 		}
 	}
-	if o == nil || o.id != v || o.exe == "" || others == 0 {
+	if o == nil || o.id != v || o.exe == "" || others == 0 || !attachesApart() {
 		return 0, false, fmt.Errorf("%s: %w", v, outcome.ErrNotLeft)
 	}
 	length = min(leaveFirst<<min(s.loud[o.process.Process], 10), leaveMost)
@@ -65,7 +69,7 @@ func (s *Source) isLater(user int) bool { return s.leftUsers[user].until > 0 }
 
 // LeaveOutLater implements [outcome.Leaver].
 func (s *Source) LeaveOutLater(user int) (length time.Duration, err error) {
-	if s.isLater(user) {
+	if s.isLater(user) || !attachesApart() {
 		return 0, fmt.Errorf("later VMs of user %d: %w", user, outcome.ErrNotLeft)
 	}
 	left := s.leftUsers[user]
@@ -114,6 +118,9 @@ func (s *Source) leavesUsers() bool {
 // to VM by VM. There are such executables only if VMs are left out or a stranger is known,
 // because any of these may map them.
 func (s *Source) toSeparate() []file {
+	if !attachesApart() {
+		return nil
+	}
 	unwanted := len(s.strangers.known) > 0 || s.leavesUsers()
 	for _, l := range s.left {
 		unwanted = unwanted || l.died == 0

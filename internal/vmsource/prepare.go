@@ -321,9 +321,30 @@ func (s *Source) noteClaims(o *observedVM) {
 	}
 }
 
+// errApart means that the kernel cannot tell VMs of the same executable from each other.
+var errApart = fmt.Errorf("%w: before Linux 6.6 beamscope attaches to one VM of an executable, or to all, and already observes another one", bpf.ErrKernel)
+
+// checkApart returns errApart if the file of a VM cannot be attached to beside another VM that runs it.
+func (s *Source) checkApart(f file) error {
+	if f.pid == 0 || attachesApart() {
+		return nil
+	}
+	for _, o := range s.observations {
+		for other := range o.files {
+			if other.pid != f.pid && other.ofAll() == f.ofAll() {
+				return errApart
+			}
+		}
+	}
+	return nil
+}
+
 // attach attaches to the executable of a VM, unless it is attached to for another VM.
 func (s *Source) attach(ctx context.Context, p *preparedVM) error {
 	f := s.fileOf(p.vm)
+	if err := s.checkApart(f); err != nil {
+		return fmt.Errorf("pid %d (%s): %w", p.vm.PID(), p.vm.Exe.Name, err)
+	}
 	p.target.PID = f.pid // VMs may have begun to be attached to one by one since it was prepared
 	if _, attached := s.attached[f]; !attached && f.pid == 0 {
 		s.attached[f] = monotonic.Now()

@@ -207,6 +207,9 @@ func New(ctx context.Context, cfg Config) (*Source, error) {
 		return nil, err
 	}
 	s.noteSkipped(skipped)
+	if cfg.Discover && !attachesApart() {
+		s.note("before Linux 6.6 the names of spans that fire probes are not discovered: a scope file can name them. Spans in the ring are")
+	}
 	o, err := newObservation(cfg.Plan, cfg, s.names, len(vms))
 	if err != nil {
 		s.stop()
