@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/bpf"
-	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
 
 // There are as many calls as the program makes, with and without a timeout, each within the

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/beamscope/beamscope/dtrace"
-	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/files/config"
 )
 
 // The reference agrees with the code about each built-in outcome, in the same order, and its scope

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
 
 // The waits of threads for a processor agree with the count of the operating system's scheduler

@@ -8,7 +8,7 @@ import (
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/erlang"
-	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
 
 // The outcomes of these tests.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/erlang"
-	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
 
 // These tests compare the built-in outcomes with the measurements of programs in the same run, with

@@ -12,8 +12,8 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/erlang"
-	"github.com/beamscope/beamscope/internal/monotonic"
-	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/host/monotonic"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
 
 // builtins are the outcomes of these built-in rules.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/erlang"
-	"github.com/beamscope/beamscope/internal/monotonic"
-	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/host/monotonic"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
 
 // change changes the collector at the beginning of a window soon, and returns the time of that

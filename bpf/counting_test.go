@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/beamscope/beamscope/dtrace"
-	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/host/monotonic"
 )
 
 // grid has the beginning and the length of the windows of fake collectors.

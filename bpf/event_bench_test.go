@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/beamscope/beamscope/bpf"
-	"github.com/beamscope/beamscope/internal/vmtest"
-	"github.com/beamscope/beamscope/internal/vmtest/layout"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
+	"github.com/beamscope/beamscope/internal/testing/vmtest/layout"
 )
 
 // BenchmarkDetails measures the time for a message and its reply between two processes of one

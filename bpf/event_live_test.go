@@ -15,9 +15,9 @@ import (
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/erlang"
-	"github.com/beamscope/beamscope/internal/monotonic"
-	"github.com/beamscope/beamscope/internal/vmtest"
-	"github.com/beamscope/beamscope/internal/vmtest/layout"
+	"github.com/beamscope/beamscope/internal/host/monotonic"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
+	"github.com/beamscope/beamscope/internal/testing/vmtest/layout"
 	"github.com/beamscope/beamscope/usdt"
 )
 

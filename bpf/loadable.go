@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/dtrace"
-	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/host/monotonic"
 	"github.com/beamscope/beamscope/usdt"
 )
 

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/host/monotonic"
 )
 
 // Events passes on the events that were logged since the last call, sorted by time, in batches. It

@@ -6,7 +6,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"github.com/beamscope/beamscope/internal/monotonic"
+	"github.com/beamscope/beamscope/internal/host/monotonic"
 )
 
 // OffCPU returns an [EventOffCPU] for each scheduler thread of VMs that is blocked or stopped at

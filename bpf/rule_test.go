@@ -12,9 +12,9 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/erlang"
-	"github.com/beamscope/beamscope/internal/monotonic"
-	"github.com/beamscope/beamscope/internal/pairing"
-	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/host/monotonic"
+	"github.com/beamscope/beamscope/internal/sources/pairing"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
 
 // signal is a probe that a test fires with arguments of its choice, which a rule examines.

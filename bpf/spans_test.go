@@ -10,8 +10,8 @@ import (
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/erlang"
-	"github.com/beamscope/beamscope/internal/monotonic"
-	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/host/monotonic"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
 
 // checkTotal compares the counts of an outcome of a VM with the expected ones.

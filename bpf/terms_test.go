@@ -11,8 +11,8 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/erlang"
-	"github.com/beamscope/beamscope/internal/procname"
-	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/beam/procname"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
 
 // onEachTable runs a test on VMs of each release, with process tables of several sizes: since OTP

@@ -7,7 +7,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"github.com/beamscope/beamscope/internal/atom"
+	"github.com/beamscope/beamscope/internal/beam/atom"
 )
 
 // A textReader reads and caches the programs' texts by their hashes. One goroutine at a time may

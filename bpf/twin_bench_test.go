@@ -9,8 +9,8 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/erlang"
-	"github.com/beamscope/beamscope/internal/monotonic"
-	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/host/monotonic"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
 
 // BenchmarkTwins compares the delays of each outcome by probes and by functions that stand in for them.

@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"github.com/beamscope/beamscope/dtrace"
-	"github.com/beamscope/beamscope/internal/debuginfo"
-	"github.com/beamscope/beamscope/internal/vm"
-	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/beam/debuginfo"
+	"github.com/beamscope/beamscope/internal/beam/vm"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
 	"github.com/beamscope/beamscope/usdt"
 )
 

@@ -16,11 +16,11 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/erlang"
-	"github.com/beamscope/beamscope/internal/monotonic"
-	"github.com/beamscope/beamscope/internal/procname"
-	"github.com/beamscope/beamscope/internal/target"
-	"github.com/beamscope/beamscope/internal/vm"
-	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/beam/procname"
+	"github.com/beamscope/beamscope/internal/beam/vm"
+	"github.com/beamscope/beamscope/internal/host/monotonic"
+	"github.com/beamscope/beamscope/internal/sources/target"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
 
 // The two ways to observe a VM with probes: by its probes, or by functions that stand in for them.

@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/beamscope/beamscope/internal/modname"
+	"github.com/beamscope/beamscope/internal/beam/modname"
 )
 
 // literal reads the constant of a comparison.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/erlang"
-	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
 
 // bpftrace and the kernel accept the script of all built-in outcomes and of conditions of each

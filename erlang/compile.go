@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/beamscope/beamscope/internal/trusted"
+	"github.com/beamscope/beamscope/internal/files/trusted"
 )
 
 // Compile compiles the embedded applications and returns their ebin folders, for erl's -pa. It

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"github.com/beamscope/beamscope/internal/trusted"
+	"github.com/beamscope/beamscope/internal/files/trusted"
 )
 
 // parentEnv makes the test binary a program that starts a VM and waits.

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/beamscope/beamscope/internal/otheruser"
-	"github.com/beamscope/beamscope/internal/trusted"
+	"github.com/beamscope/beamscope/internal/files/trusted"
+	"github.com/beamscope/beamscope/internal/testing/otheruser"
 )
 
 // If another user can change any part of an installation, OpenOTP refuses it and runs nothing of

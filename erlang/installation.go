@@ -12,7 +12,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/beamscope/beamscope/internal/trusted"
+	"github.com/beamscope/beamscope/internal/files/trusted"
 	"github.com/beamscope/beamscope/usdt"
 )
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/beamscope/beamscope/internal/trusted"
+	"github.com/beamscope/beamscope/internal/files/trusted"
 )
 
 var (

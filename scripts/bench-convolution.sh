@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures the algebra next to gonum and, if available, FFTW3. Arguments go to
-# internal/bench/convolution.
+# bench/convolution.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/need.sh go
@@ -13,4 +13,4 @@ if scripts/need.sh fftw; then
 else
 	echo "going on without FFTW3" >&2
 fi
-go run ./internal/bench/convolution "${other[@]}" "$@"
+go run ./bench/convolution "${other[@]}" "$@"

@@ -7,14 +7,14 @@ cd "$(dirname "$0")/.."
 scripts/need.sh go bpftrace
 erl=$(erlang/otp/build.sh)
 echo "Erlang VM with probes: $erl" >&2
-go run ./internal/bench spans
-go run ./internal/bench -rounds 10 -length 30s ring
-go run ./internal/bench builtins
-go run ./internal/bench -rounds 5 prices
-go run ./internal/bench -rounds 5 rabbitmq
-go run ./internal/bench -rounds 5 drilldown
-go run ./internal/bench -rounds 5 sampling
-go run ./internal/bench -length 10s edges
-go run ./internal/bench/scope
+go run ./bench spans
+go run ./bench -rounds 10 -length 30s ring
+go run ./bench builtins
+go run ./bench -rounds 5 prices
+go run ./bench -rounds 5 rabbitmq
+go run ./bench -rounds 5 drilldown
+go run ./bench -rounds 5 sampling
+go run ./bench -length 10s edges
+go run ./bench/scope
 scripts/bench-convolution.sh
 go test -run '^$' -bench . ./...

@@ -7,5 +7,5 @@ scripts/need.sh go
 
 program=$(mktemp)
 trap 'rm -f "$program"' EXIT
-go build -o "$program" ./internal/mutants
+go build -o "$program" ./internal/testing/mutants
 nice -n 19 "$program" "$@"

@@ -40,18 +40,18 @@ run() {
 
 # The tests that observe a live VM import vmtest. They need all processors, so they run one package
 # at a time. The others run side by side, and so do those of kernels: an emulator has its own clock.
-kernels=$(go list ./internal/kernels)
+kernels=$(go list ./internal/testing/kernels)
 tests=$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -v "^$kernels ")
 packages() { cut -d ' ' -f 1 | tr '\n' ' '; }
-run others "$kernels $(grep -v internal/vmtest <<<"$tests" | packages)" "$@"
-run live "$(grep internal/vmtest <<<"$tests" | packages)" -p 1 "$@"
+run others "$kernels $(grep -v internal/testing/vmtest <<<"$tests" | packages)" "$@"
+run live "$(grep internal/testing/vmtest <<<"$tests" | packages)" -p 1 "$@"
 # The live suites once more, on the VMs of other releases.
 if [ -n "${MATRIX:-}" ]; then
 	for release in 27 29; do
 		erl=$(OTP=$release erlang/otp/build.sh)
 		echo "live suites on OTP $release" >&2
 		BEAMSCOPE_OTP=${erl%/bin/erl} go test -p 1 -timeout 20m -count=1 \
-			./bpf ./erlang ./internal/fire/... ./internal/procname ./internal/ring ./internal/session ./internal/top ./internal/vm ./internal/vmsource ||
+			./bpf ./erlang ./internal/beam/fire/... ./internal/beam/procname ./internal/sources/ring ./internal/engine/session ./internal/ui/top ./internal/beam/vm ./internal/sources/vmsource ||
 			status=$?
 	done
 fi

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/beamscope/beamscope/internal/otheruser"
+	"github.com/beamscope/beamscope/internal/testing/otheruser"
 	"github.com/beamscope/beamscope/usdt"
 )
 

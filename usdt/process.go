@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/beamscope/beamscope/internal/privilege"
+	"github.com/beamscope/beamscope/internal/host/privilege"
 )
 
 // A Process is an operating-system process, made by OpenProcess or a [Search].

@@ -17,7 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/beamscope/beamscope/internal/privilege"
+	"github.com/beamscope/beamscope/internal/host/privilege"
 )
 
 // childVariable makes the test program wait for the end of its input.

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/beamscope/beamscope/internal/guard"
+	"github.com/beamscope/beamscope/internal/host/guard"
 )
 
 // A Search opens and finds processes, although some of them may not answer. While a process

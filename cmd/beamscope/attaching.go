@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/beamscope/beamscope/internal/vmsource"
+	"github.com/beamscope/beamscope/internal/sources/vmsource"
 
-	"github.com/beamscope/beamscope/internal/safetext"
+	"github.com/beamscope/beamscope/internal/host/safetext"
 )
 
 // attachingEvery is the interval between messages about the progress of attaching. Faster

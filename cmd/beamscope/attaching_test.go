@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/beamscope/beamscope/internal/vmsource"
+	"github.com/beamscope/beamscope/internal/sources/vmsource"
 
 	"github.com/google/go-cmp/cmp"
 )

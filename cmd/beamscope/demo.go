@@ -20,13 +20,13 @@ import (
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/erlang"
-	"github.com/beamscope/beamscope/internal/config"
-	"github.com/beamscope/beamscope/internal/dashboard"
-	"github.com/beamscope/beamscope/internal/export"
-	"github.com/beamscope/beamscope/internal/recording"
-	"github.com/beamscope/beamscope/internal/safetext"
-	"github.com/beamscope/beamscope/internal/session"
-	"github.com/beamscope/beamscope/internal/vm"
+	"github.com/beamscope/beamscope/internal/beam/vm"
+	"github.com/beamscope/beamscope/internal/engine/session"
+	"github.com/beamscope/beamscope/internal/files/config"
+	"github.com/beamscope/beamscope/internal/files/export"
+	"github.com/beamscope/beamscope/internal/files/recording"
+	"github.com/beamscope/beamscope/internal/host/safetext"
+	"github.com/beamscope/beamscope/internal/ui/dashboard"
 )
 
 // demoFiles contains for each synthetic system its scope file, and a recording by `beamscope demo

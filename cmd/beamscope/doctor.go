@@ -10,10 +10,10 @@ import (
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/erlang"
-	"github.com/beamscope/beamscope/internal/doctor"
-	"github.com/beamscope/beamscope/internal/fire"
-	"github.com/beamscope/beamscope/internal/safetext"
-	"github.com/beamscope/beamscope/internal/vm"
+	"github.com/beamscope/beamscope/internal/beam/fire"
+	"github.com/beamscope/beamscope/internal/beam/vm"
+	"github.com/beamscope/beamscope/internal/host/safetext"
+	"github.com/beamscope/beamscope/internal/ui/doctor"
 	"github.com/beamscope/beamscope/usdt"
 )
 

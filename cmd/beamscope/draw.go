@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/beamscope/beamscope/diagram"
-	"github.com/beamscope/beamscope/internal/atomicfile"
+	"github.com/beamscope/beamscope/internal/files/atomicfile"
 )
 
 func newDrawCommand() *cobra.Command {

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/beamscope/beamscope/dq"
-	"github.com/beamscope/beamscope/internal/atomicfile"
-	"github.com/beamscope/beamscope/internal/eval"
-	"github.com/beamscope/beamscope/internal/pipe"
+	"github.com/beamscope/beamscope/internal/files/atomicfile"
+	"github.com/beamscope/beamscope/internal/files/pipe"
+	"github.com/beamscope/beamscope/internal/ui/eval"
 )
 
 const evalLong = `eval calculates the ΔQ of an outcome diagram from models of its outcomes. Every

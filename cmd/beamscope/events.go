@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"github.com/beamscope/beamscope/internal/pipe"
-	"github.com/beamscope/beamscope/internal/session"
+	"github.com/beamscope/beamscope/internal/engine/session"
+	"github.com/beamscope/beamscope/internal/files/pipe"
 )
 
 // checkFrom rejects flags that cannot be combined with --from.

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/beamscope/beamscope/bpf"
-	"github.com/beamscope/beamscope/internal/vm"
+	"github.com/beamscope/beamscope/internal/beam/vm"
 )
 
 // explainable returns the reason why no spans of the VMs in a target can be explained: none of

@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/beamscope/beamscope/internal/config"
-	"github.com/beamscope/beamscope/internal/outcome"
-	"github.com/beamscope/beamscope/internal/recording"
-	"github.com/beamscope/beamscope/internal/snapshot"
-	"github.com/beamscope/beamscope/internal/trace"
+	"github.com/beamscope/beamscope/internal/engine/outcome"
+	"github.com/beamscope/beamscope/internal/explain/trace"
+	"github.com/beamscope/beamscope/internal/files/config"
+	"github.com/beamscope/beamscope/internal/files/recording"
+	"github.com/beamscope/beamscope/internal/files/snapshot"
 )
 
 // explainedSnapshot makes a snapshot of one window with one explained instance, and returns its

@@ -14,14 +14,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/beamscope/beamscope/internal/atomicfile"
-	"github.com/beamscope/beamscope/internal/export"
-	"github.com/beamscope/beamscope/internal/outcome"
-	"github.com/beamscope/beamscope/internal/plot"
-	"github.com/beamscope/beamscope/internal/recording"
-	"github.com/beamscope/beamscope/internal/safetext"
-	"github.com/beamscope/beamscope/internal/session"
-	"github.com/beamscope/beamscope/internal/snapshot"
+	"github.com/beamscope/beamscope/internal/engine/outcome"
+	"github.com/beamscope/beamscope/internal/engine/session"
+	"github.com/beamscope/beamscope/internal/files/atomicfile"
+	"github.com/beamscope/beamscope/internal/files/export"
+	"github.com/beamscope/beamscope/internal/files/recording"
+	"github.com/beamscope/beamscope/internal/files/snapshot"
+	"github.com/beamscope/beamscope/internal/host/safetext"
+	"github.com/beamscope/beamscope/internal/ui/plot"
 )
 
 // exportFlags are the values of the command's flags.

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/engine/scope"
 )
 
 // A windowChoice selects a window of a replay.

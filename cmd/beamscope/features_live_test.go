@@ -26,9 +26,9 @@ import (
 
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/erlang"
-	"github.com/beamscope/beamscope/internal/monotonic"
-	"github.com/beamscope/beamscope/internal/top"
-	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/host/monotonic"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
+	"github.com/beamscope/beamscope/internal/ui/top"
 )
 
 // An examination tries the features of a VM, with the commands that a user has.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/erlang"
-	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
 
 // A column of the table of features is a VM.

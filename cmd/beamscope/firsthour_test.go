@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/beamscope/beamscope/erlang"
-	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
 
 // fileOfDocument matches a block of a document that is a file, with its name.

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/beamscope/beamscope/internal/export"
-	"github.com/beamscope/beamscope/internal/monotonic"
-	"github.com/beamscope/beamscope/internal/outcome"
-	"github.com/beamscope/beamscope/internal/safetext"
-	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/engine/outcome"
+	"github.com/beamscope/beamscope/internal/engine/scope"
+	"github.com/beamscope/beamscope/internal/files/export"
+	"github.com/beamscope/beamscope/internal/host/monotonic"
+	"github.com/beamscope/beamscope/internal/host/safetext"
 )
 
 // A printer writes frames.

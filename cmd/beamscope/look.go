@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/beamscope/beamscope/internal/config"
-	"github.com/beamscope/beamscope/internal/price"
+	"github.com/beamscope/beamscope/internal/engine/price"
+	"github.com/beamscope/beamscope/internal/files/config"
 )
 
 // firstLook returns the outcomes of the VM that are observed from the beginning without a scope

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/beamscope/beamscope/internal/config"
-	"github.com/beamscope/beamscope/internal/privilege"
-	"github.com/beamscope/beamscope/internal/safetext"
+	"github.com/beamscope/beamscope/internal/files/config"
+	"github.com/beamscope/beamscope/internal/host/privilege"
+	"github.com/beamscope/beamscope/internal/host/safetext"
 )
 
 // Exit statuses.

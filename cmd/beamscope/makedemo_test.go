@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
 
 // `make demo OTP=stock` shows the system on the Erlang VM that is installed. The instances in the windows of

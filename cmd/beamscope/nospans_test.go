@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/beamscope/beamscope/internal/outcome"
-	"github.com/beamscope/beamscope/internal/scope"
+	"github.com/beamscope/beamscope/internal/engine/outcome"
+	"github.com/beamscope/beamscope/internal/engine/scope"
 )
 
 // A run may end before it has a window of the discovered spans, or two whole windows without any.

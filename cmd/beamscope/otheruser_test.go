@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/beamscope/beamscope/internal/otheruser"
+	"github.com/beamscope/beamscope/internal/testing/otheruser"
 )
 
 // An unprivileged user starts a file of root that has the name of a VM, with a -root of that

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/beamscope/beamscope/erlang"
-	"github.com/beamscope/beamscope/internal/privilege"
-	"github.com/beamscope/beamscope/internal/safetext"
+	"github.com/beamscope/beamscope/internal/host/privilege"
+	"github.com/beamscope/beamscope/internal/host/safetext"
 )
 
 // The capabilities that commands keep of those with which they are started. They keep them until

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/beamscope/beamscope/erlang"
-	"github.com/beamscope/beamscope/internal/otheruser"
-	"github.com/beamscope/beamscope/internal/privilege"
-	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/host/privilege"
+	"github.com/beamscope/beamscope/internal/testing/otheruser"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
 
 // While a command that root started observes a VM or waits for its input, each of its threads has

@@ -12,11 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/beamscope/beamscope/internal/probes"
-	"github.com/beamscope/beamscope/internal/ring"
-	"github.com/beamscope/beamscope/internal/safetext"
-	"github.com/beamscope/beamscope/internal/target"
-	"github.com/beamscope/beamscope/internal/vm"
+	"github.com/beamscope/beamscope/internal/beam/vm"
+	"github.com/beamscope/beamscope/internal/host/safetext"
+	"github.com/beamscope/beamscope/internal/sources/ring"
+	"github.com/beamscope/beamscope/internal/sources/target"
+	"github.com/beamscope/beamscope/internal/ui/probes"
 	"github.com/beamscope/beamscope/usdt"
 )
 

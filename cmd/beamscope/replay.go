@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/beamscope/beamscope/internal/dashboard"
-	"github.com/beamscope/beamscope/internal/recording"
-	"github.com/beamscope/beamscope/internal/safetext"
-	"github.com/beamscope/beamscope/internal/scope"
-	"github.com/beamscope/beamscope/internal/session"
+	"github.com/beamscope/beamscope/internal/engine/scope"
+	"github.com/beamscope/beamscope/internal/engine/session"
+	"github.com/beamscope/beamscope/internal/files/recording"
+	"github.com/beamscope/beamscope/internal/host/safetext"
+	"github.com/beamscope/beamscope/internal/ui/dashboard"
 )
 
 func newReplayCommand() *cobra.Command {

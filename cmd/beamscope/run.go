@@ -17,16 +17,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/beamscope/beamscope/dtrace"
-	"github.com/beamscope/beamscope/internal/config"
-	"github.com/beamscope/beamscope/internal/dashboard"
-	"github.com/beamscope/beamscope/internal/export"
-	"github.com/beamscope/beamscope/internal/outcome"
-	"github.com/beamscope/beamscope/internal/price"
-	"github.com/beamscope/beamscope/internal/ring"
-	"github.com/beamscope/beamscope/internal/safetext"
-	"github.com/beamscope/beamscope/internal/scope"
-	"github.com/beamscope/beamscope/internal/session"
-	"github.com/beamscope/beamscope/internal/vm"
+	"github.com/beamscope/beamscope/internal/beam/vm"
+	"github.com/beamscope/beamscope/internal/engine/outcome"
+	"github.com/beamscope/beamscope/internal/engine/price"
+	"github.com/beamscope/beamscope/internal/engine/scope"
+	"github.com/beamscope/beamscope/internal/engine/session"
+	"github.com/beamscope/beamscope/internal/files/config"
+	"github.com/beamscope/beamscope/internal/files/export"
+	"github.com/beamscope/beamscope/internal/host/safetext"
+	"github.com/beamscope/beamscope/internal/sources/ring"
+	"github.com/beamscope/beamscope/internal/ui/dashboard"
 )
 
 // observeFlags are the flags of the commands that observe a running VM.

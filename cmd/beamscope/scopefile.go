@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/beamscope/beamscope/internal/config"
+	"github.com/beamscope/beamscope/internal/files/config"
 )
 
 // readScope reads a scope file, or standard input for the name "-". Waiting for standard input

@@ -9,10 +9,10 @@ import (
 
 	"github.com/beamscope/beamscope/diagram"
 	"github.com/beamscope/beamscope/erlang"
-	"github.com/beamscope/beamscope/internal/config"
-	"github.com/beamscope/beamscope/internal/scope"
-	"github.com/beamscope/beamscope/internal/vm"
-	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/beam/vm"
+	"github.com/beamscope/beamscope/internal/engine/scope"
+	"github.com/beamscope/beamscope/internal/files/config"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
 
 // The scope files of the synthetic systems have a diagram of their outcomes.

@@ -9,11 +9,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/beamscope/beamscope/dtrace"
-	"github.com/beamscope/beamscope/internal/atomicfile"
-	"github.com/beamscope/beamscope/internal/config"
-	"github.com/beamscope/beamscope/internal/outcome"
-	"github.com/beamscope/beamscope/internal/script"
-	"github.com/beamscope/beamscope/internal/vm"
+	"github.com/beamscope/beamscope/internal/beam/vm"
+	"github.com/beamscope/beamscope/internal/engine/outcome"
+	"github.com/beamscope/beamscope/internal/files/atomicfile"
+	"github.com/beamscope/beamscope/internal/files/config"
+	"github.com/beamscope/beamscope/internal/sources/script"
 )
 
 type scriptFlags struct {

@@ -18,8 +18,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/beamscope/beamscope/erlang"
-	"github.com/beamscope/beamscope/internal/figures"
-	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/engine/figures"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
 
 // TestMain makes this test program run as beamscope, or as another test program, if it is started

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
 
 // A debianServer is a server of Debian that runs on Debian's own Erlang VM, in a root file system
@@ -126,7 +126,7 @@ func (s *debianServer) observe() {
 	s.background("load", "300s", "200") // until the server stops
 	await(t, "that the server is busy", func() bool { return s.run("eval", s.busy) == "true" })
 	if found := s.beamscope("doctor", "--pid", pid); !strings.Contains(strings.Join(strings.Fields(found), " "), "Slow spans can be explained") {
-		t.Errorf("Debian has another build of OTP %d now: compare its functions with those in internal/standins/places.go, and add it\n%s", s.release, found)
+		t.Errorf("Debian has another build of OTP %d now: compare its functions with those in internal/beam/standins/places.go, and add it\n%s", s.release, found)
 	}
 	s.figures(pid)
 	s.background("spans", "240") // until the server stops

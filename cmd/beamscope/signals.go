@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/beamscope/beamscope/internal/safetext"
+	"github.com/beamscope/beamscope/internal/host/safetext"
 )
 
 // sameSignal is the time during which further signals count as the first one. timeout(1) sends

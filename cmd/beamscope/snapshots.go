@@ -11,14 +11,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/beamscope/beamscope/internal/config"
-	"github.com/beamscope/beamscope/internal/dashboard"
-	"github.com/beamscope/beamscope/internal/export"
-	"github.com/beamscope/beamscope/internal/recording"
-	"github.com/beamscope/beamscope/internal/safetext"
-	"github.com/beamscope/beamscope/internal/scope"
-	"github.com/beamscope/beamscope/internal/session"
-	"github.com/beamscope/beamscope/internal/snapshot"
+	"github.com/beamscope/beamscope/internal/engine/scope"
+	"github.com/beamscope/beamscope/internal/engine/session"
+	"github.com/beamscope/beamscope/internal/files/config"
+	"github.com/beamscope/beamscope/internal/files/export"
+	"github.com/beamscope/beamscope/internal/files/recording"
+	"github.com/beamscope/beamscope/internal/files/snapshot"
+	"github.com/beamscope/beamscope/internal/host/safetext"
+	"github.com/beamscope/beamscope/internal/ui/dashboard"
 )
 
 // snapshotFlags select the folder of the snapshots.

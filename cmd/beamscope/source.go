@@ -6,8 +6,8 @@ import (
 	"io"
 
 	"github.com/beamscope/beamscope/diagram"
-	"github.com/beamscope/beamscope/internal/config"
-	"github.com/beamscope/beamscope/internal/pipe"
+	"github.com/beamscope/beamscope/internal/files/config"
+	"github.com/beamscope/beamscope/internal/files/pipe"
 )
 
 // stdinName is the argument that stands for standard input.

@@ -18,9 +18,9 @@ import (
 	"testing"
 
 	"github.com/beamscope/beamscope/erlang"
-	"github.com/beamscope/beamscope/internal/config"
-	"github.com/beamscope/beamscope/internal/dashboard"
-	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/files/config"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
+	"github.com/beamscope/beamscope/internal/ui/dashboard"
 )
 
 // A pane is a terminal of 120×40 with a shell in it.

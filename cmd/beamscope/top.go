@@ -13,19 +13,19 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/beamscope/beamscope/internal/vmsource"
+	"github.com/beamscope/beamscope/internal/sources/vmsource"
 
 	"github.com/spf13/cobra"
 
 	"github.com/beamscope/beamscope/bpf"
-	"github.com/beamscope/beamscope/internal/config"
-	"github.com/beamscope/beamscope/internal/monotonic"
-	"github.com/beamscope/beamscope/internal/outcome"
-	"github.com/beamscope/beamscope/internal/price"
-	"github.com/beamscope/beamscope/internal/safetext"
-	"github.com/beamscope/beamscope/internal/sampled"
-	"github.com/beamscope/beamscope/internal/top"
-	"github.com/beamscope/beamscope/internal/vm"
+	"github.com/beamscope/beamscope/internal/beam/vm"
+	"github.com/beamscope/beamscope/internal/engine/outcome"
+	"github.com/beamscope/beamscope/internal/engine/price"
+	"github.com/beamscope/beamscope/internal/files/config"
+	"github.com/beamscope/beamscope/internal/host/monotonic"
+	"github.com/beamscope/beamscope/internal/host/safetext"
+	"github.com/beamscope/beamscope/internal/sources/sampled"
+	"github.com/beamscope/beamscope/internal/ui/top"
 )
 
 // topWithoutTerminal is the duration of top without a terminal, where no user can end it.

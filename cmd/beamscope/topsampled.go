@@ -7,11 +7,11 @@ import (
 	"os"
 	"strings"
 
-	"github.com/beamscope/beamscope/internal/monotonic"
-	"github.com/beamscope/beamscope/internal/outcome"
-	"github.com/beamscope/beamscope/internal/sampled"
-	"github.com/beamscope/beamscope/internal/top"
-	"github.com/beamscope/beamscope/internal/vm"
+	"github.com/beamscope/beamscope/internal/beam/vm"
+	"github.com/beamscope/beamscope/internal/engine/outcome"
+	"github.com/beamscope/beamscope/internal/host/monotonic"
+	"github.com/beamscope/beamscope/internal/sources/sampled"
+	"github.com/beamscope/beamscope/internal/ui/top"
 )
 
 // openSampled begins to take samples. why is the reason why nothing else can be observed, or nil

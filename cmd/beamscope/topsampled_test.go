@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/beamscope/beamscope/erlang"
-	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
 
 // On a VM without probes top takes samples automatically, and reports that. On a VM with probes

@@ -12,13 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/beamscope/beamscope/internal/config"
-	"github.com/beamscope/beamscope/internal/export"
-	"github.com/beamscope/beamscope/internal/outcome"
-	"github.com/beamscope/beamscope/internal/recording"
-	"github.com/beamscope/beamscope/internal/safetext"
-	"github.com/beamscope/beamscope/internal/snapshot"
-	"github.com/beamscope/beamscope/internal/worst"
+	"github.com/beamscope/beamscope/internal/engine/outcome"
+	"github.com/beamscope/beamscope/internal/engine/worst"
+	"github.com/beamscope/beamscope/internal/files/config"
+	"github.com/beamscope/beamscope/internal/files/export"
+	"github.com/beamscope/beamscope/internal/files/recording"
+	"github.com/beamscope/beamscope/internal/files/snapshot"
+	"github.com/beamscope/beamscope/internal/host/safetext"
 )
 
 // traceFor is the default time for which instances are explained.

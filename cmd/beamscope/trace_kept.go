@@ -5,10 +5,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/beamscope/beamscope/internal/outcome"
-	"github.com/beamscope/beamscope/internal/scope"
-	"github.com/beamscope/beamscope/internal/session"
-	"github.com/beamscope/beamscope/internal/worst"
+	"github.com/beamscope/beamscope/internal/engine/outcome"
+	"github.com/beamscope/beamscope/internal/engine/scope"
+	"github.com/beamscope/beamscope/internal/engine/session"
+	"github.com/beamscope/beamscope/internal/engine/worst"
 )
 
 // A keeping is a printer that keeps the worst instances to print. It also records the reasons for

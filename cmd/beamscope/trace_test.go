@@ -16,12 +16,12 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/erlang"
-	"github.com/beamscope/beamscope/internal/outcome"
-	"github.com/beamscope/beamscope/internal/recording"
-	"github.com/beamscope/beamscope/internal/scope"
-	"github.com/beamscope/beamscope/internal/session"
-	"github.com/beamscope/beamscope/internal/vmtest"
-	"github.com/beamscope/beamscope/internal/worst"
+	"github.com/beamscope/beamscope/internal/engine/outcome"
+	"github.com/beamscope/beamscope/internal/engine/scope"
+	"github.com/beamscope/beamscope/internal/engine/session"
+	"github.com/beamscope/beamscope/internal/engine/worst"
+	"github.com/beamscope/beamscope/internal/files/recording"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
 
 // Spans that are slow for a known reason have that explanation, with a scope file and without.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/erlang"
-	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
 
 // startUnknown starts a VM without probes whose build is not known, and in which spans start all the

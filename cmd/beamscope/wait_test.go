@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/beamscope/beamscope/erlang"
-	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
 
 // A lockedBuffer may be read while a process writes to it.

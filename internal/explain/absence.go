@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/beamscope/beamscope/bpf"
-	"github.com/beamscope/beamscope/internal/trace"
+	"github.com/beamscope/beamscope/internal/explain/trace"
 )
 
 // An absence is an interval in which a thread did not run.

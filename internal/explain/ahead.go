@@ -3,7 +3,7 @@ package explain
 import (
 	"slices"
 
-	"github.com/beamscope/beamscope/internal/trace"
+	"github.com/beamscope/beamscope/internal/explain/trace"
 )
 
 // ahead counts the messages that a process took after another message was sent to it. behind is the

@@ -2,7 +2,7 @@ package explain
 
 import (
 	"github.com/beamscope/beamscope/bpf"
-	"github.com/beamscope/beamscope/internal/trace"
+	"github.com/beamscope/beamscope/internal/explain/trace"
 )
 
 // claim takes out a message in a VM that does not report when processes fetch messages. The address

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/beamscope/beamscope/bpf"
-	"github.com/beamscope/beamscope/internal/trace"
+	"github.com/beamscope/beamscope/internal/explain/trace"
 )
 
 // edgesOf returns the links of the taken messages, one a line, in the order of processes.

@@ -5,7 +5,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/beamscope/beamscope/internal/trace"
+	"github.com/beamscope/beamscope/internal/explain/trace"
 )
 
 // Edges returns the known links of the messages that the processes of a VM took, sorted by time for

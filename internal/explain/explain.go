@@ -16,7 +16,7 @@ import (
 	"slices"
 
 	"github.com/beamscope/beamscope/bpf"
-	"github.com/beamscope/beamscope/internal/trace"
+	"github.com/beamscope/beamscope/internal/explain/trace"
 )
 
 // An Instance is an instance to be explained.

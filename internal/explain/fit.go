@@ -1,6 +1,6 @@
 package explain
 
-import "github.com/beamscope/beamscope/internal/trace"
+import "github.com/beamscope/beamscope/internal/explain/trace"
 
 // reasonShort is the reason for not following a wait that could be followed.
 const reasonShort = "followed, but too short to be shown"

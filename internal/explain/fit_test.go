@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/beamscope/beamscope/bpf"
-	"github.com/beamscope/beamscope/internal/trace"
+	"github.com/beamscope/beamscope/internal/explain/trace"
 )
 
 // times returns the total length of the leaves of each kind.

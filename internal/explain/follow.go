@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/beamscope/beamscope/internal/trace"
+	"github.com/beamscope/beamscope/internal/explain/trace"
 )
 
 // maxDepth is the maximum length of a chain of processes that wait for each other.

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/beamscope/beamscope/bpf"
-	"github.com/beamscope/beamscope/internal/trace"
+	"github.com/beamscope/beamscope/internal/explain/trace"
 )
 
 // options returns the options of the tests' sims, by number.

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/beamscope/beamscope/bpf"
-	"github.com/beamscope/beamscope/internal/trace"
+	"github.com/beamscope/beamscope/internal/explain/trace"
 )
 
 // A token has the fields of a seq_trace token. The zero token means no token.

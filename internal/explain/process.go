@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/beamscope/beamscope/bpf"
-	"github.com/beamscope/beamscope/internal/trace"
+	"github.com/beamscope/beamscope/internal/explain/trace"
 )
 
 // near is the maximum distance in nanoseconds between events of different threads that may be

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/beamscope/beamscope/bpf"
-	"github.com/beamscope/beamscope/internal/trace"
+	"github.com/beamscope/beamscope/internal/explain/trace"
 )
 
 // The event of a message to an alias comes before the VM copies the message, which takes long

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/beamscope/beamscope/bpf"
-	"github.com/beamscope/beamscope/internal/trace"
+	"github.com/beamscope/beamscope/internal/explain/trace"
 )
 
 // handedOver is a span that passes from a source through two queues with a worker each, and ends in

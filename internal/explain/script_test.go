@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/beamscope/beamscope/bpf"
-	"github.com/beamscope/beamscope/internal/trace"
+	"github.com/beamscope/beamscope/internal/explain/trace"
 )
 
 // vmPID is the VM of all tests.

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/beamscope/beamscope/bpf"
-	"github.com/beamscope/beamscope/internal/trace"
+	"github.com/beamscope/beamscope/internal/explain/trace"
 )
 
 // A suspender is the kind of cause of a suspension.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/beamscope/beamscope/erlang"
-	"github.com/beamscope/beamscope/internal/vmtest"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
 
 // Every function of the VM that suspends the running process is known on each release, except those

@@ -4,7 +4,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/beamscope/beamscope/internal/trace"
+	"github.com/beamscope/beamscope/internal/explain/trace"
 )
 
 // A segment is an interval in which a process is in one state.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/beamscope/beamscope/bpf"
-	"github.com/beamscope/beamscope/internal/trace"
+	"github.com/beamscope/beamscope/internal/explain/trace"
 )
 
 // Reasons for waits that no other process explains.

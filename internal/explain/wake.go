@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/beamscope/beamscope/bpf"
-	"github.com/beamscope/beamscope/internal/trace"
+	"github.com/beamscope/beamscope/internal/explain/trace"
 )
 
 // A cause is what ends a wait.

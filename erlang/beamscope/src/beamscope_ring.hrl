@@ -1,5 +1,5 @@
 %% The layout of a ring, in 64-bit words counted from 1 as in atomics. The collector has the same
-%% layout in internal/ring/layout.go. All values are below 2^59, so none of them is a bignum here.
+%% layout in internal/sources/ring/layout.go. All values are below 2^59, so none of them is a bignum here.
 
 -define(MAGIC_1, 16#62656D73636F70).   % "bemscop"
 -define(MAGIC_2, 16#72696E672D3034).   % "ring-04"

@@ -1,0 +1,185 @@
+// Command standins writes dtrace/builds_gen.go, the table of the builds of the Erlang VM whose
+// functions stand in for probes, from executables that scripts/stock.sh has fetched:
+//
+//	go run ./internal/beam/standins [-o FILE] BEAM...
+//
+// Each executable must be one of the builds in the file places.go. The places there are relative to
+// functions that the build exports. The command finds their addresses, and checks the instructions
+// there and whether the kernel emulates them. A build without an executable keeps its data in the
+// table, because Debian removes packages that have been superseded.
+package main
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"go/format"
+	"os"
+	"slices"
+
+	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/usdt"
+)
+
+func main() {
+	out := flag.String("o", "dtrace/builds_gen.go", "the file for the places")
+	codes := flag.String("codes", "internal/beam/samecode/known_gen.go", "the file for the code of the functions")
+	flag.Parse()
+	if err := run(*out, *codes, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "standins:", err)
+		os.Exit(1)
+	}
+}
+
+func run(out, codes string, executables []string) error {
+	if err := writeCodes(codes, executables); err != nil {
+		return err
+	}
+	given := make(map[string]dtrace.Build)
+	for _, path := range executables {
+		b, err := read(path)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		given[b.ID] = b
+	}
+	var found []dtrace.Build
+	for _, known := range builds() {
+		b, ok := given[known.id]
+		if !ok {
+			if b, ok = dtrace.LookupBuild(known.id); !ok {
+				return fmt.Errorf("no executable was given of the build %s, %s", known.id, known.name)
+			}
+		}
+		found = append(found, b)
+	}
+	text, err := source(found)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(out, text, 0o644)
+}
+
+// read finds the places of the build that an executable is.
+func read(path string) (dtrace.Build, error) {
+	f, err := usdt.Open(path)
+	if err != nil {
+		return dtrace.Build{}, err
+	}
+	defer f.Close()
+	known, err := buildOf(f)
+	if err != nil {
+		return dtrace.Build{}, err
+	}
+	b := dtrace.Build{ID: known.id, Package: known.name, Release: known.release}
+	for _, p := range known.places {
+		place, err := locate(f, p)
+		if err != nil {
+			return dtrace.Build{}, fmt.Errorf("%s: %w", p.probe, err)
+		}
+		b.Places = append(b.Places, place)
+	}
+	return b, nil
+}
+
+// buildOf returns the build that an executable is.
+func buildOf(f *usdt.File) (build, error) {
+	all := builds()
+	i := slices.IndexFunc(all, func(b build) bool { return b.id == f.BuildID() })
+	if i < 0 {
+		return build{}, fmt.Errorf("nobody has looked at the build %s", f.BuildID())
+	}
+	return all[i], nil
+}
+
+// locate finds a place, and checks it.
+func locate(f *usdt.File, p place) (dtrace.Place, error) {
+	address, err := p.at.address(f)
+	if err != nil {
+		return dtrace.Place{}, err
+	}
+	code, err := f.Code(address, 16)
+	if err != nil {
+		return dtrace.Place{}, err
+	}
+	want, err := hex.DecodeString(p.code)
+	switch {
+	case err != nil:
+		return dtrace.Place{}, err
+	case !bytes.HasPrefix(code, want):
+		return dtrace.Place{}, fmt.Errorf("%x is at %#x of %s, and not %x", code, address, p.function, want)
+	case usdt.Emulated(f.Machine(), code) == p.stepped:
+		return dtrace.Place{}, fmt.Errorf("%x at %#x of %s: the table says that the kernel single-steps it: %t", code, address, p.function, p.stepped)
+	}
+	return dtrace.Place{
+		Probe: p.probe, Other: p.other, Function: p.function, Return: p.returns,
+		Address: address, Code: hex.EncodeToString(code), Args: p.args, Message: p.message, Indirect: p.indirect,
+	}, nil
+}
+
+// address returns the address of the instruction, as linked.
+func (a at) address(f *usdt.File) (uint64, error) {
+	address, _, err := f.Symbol(a.symbol)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", a.symbol, err)
+	}
+	if a.jump >= 0 {
+		from := address + uint64(a.jump)
+		code, err := f.Code(from, 8)
+		if err != nil {
+			return 0, err
+		}
+		distance, ok := jumps(f.Machine(), code)
+		if !ok {
+			return 0, fmt.Errorf("there is no jump at %#x of %s", from, a.symbol)
+		}
+		address = from + uint64(distance)
+	}
+	return address + uint64(a.offset), nil
+}
+
+// jumps returns the distance of the jump or call at the beginning of code, in bytes from its own
+// address. ok is false if code begins with another instruction.
+func jumps(machine elf.Machine, code []byte) (distance int64, ok bool) {
+	if machine == elf.EM_AARCH64 {
+		instruction := binary.LittleEndian.Uint32(code)
+		const mask, branch = 0x7c00_0000, 0x1400_0000 // b and bl: words in the other 26 bits
+		return int64(int32(instruction<<6)) >> 4, instruction&mask == branch
+	}
+	const length, call, jmp = 5, 0xe8, 0xe9
+	return length + int64(int32(binary.LittleEndian.Uint32(code[1:]))), code[0] == call || code[0] == jmp
+}
+
+// source returns the table as a file of Go.
+func source(all []dtrace.Build) ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteString("// Code generated by go run ./internal/beam/standins; DO NOT EDIT.\n\npackage dtrace\n\n")
+	b.WriteString("// builds returns the builds that are known.\nfunc builds() []Build {\nreturn []Build{\n")
+	for _, build := range all {
+		fmt.Fprintf(&b, "{\nID: %q,\nPackage: %q,\nRelease: %d,\nPlaces: []Place{\n", build.ID, build.Package, build.Release)
+		for _, p := range build.Places {
+			fmt.Fprintf(&b, "{Probe: %q", p.Probe)
+			if p.Other != "" {
+				fmt.Fprintf(&b, ", Other: %q", p.Other)
+			}
+			fmt.Fprintf(&b, ", Function: %q", p.Function)
+			if p.Return {
+				b.WriteString(", Return: true")
+			}
+			fmt.Fprintf(&b, ", Address: %#x, Code: %q, Args: %#v", p.Address, p.Code, p.Args)
+			if p.Message != "" {
+				fmt.Fprintf(&b, ", Message: %q", p.Message)
+			}
+			if p.Indirect {
+				b.WriteString(", Indirect: true")
+			}
+			b.WriteString("},\n")
+		}
+		b.WriteString("},\n},\n")
+	}
+	b.WriteString("}\n}\n")
+	return format.Source(b.Bytes())
+}

@@ -1,0 +1,234 @@
+package symbols_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/beamscope/beamscope/internal/beam/symbols"
+	"github.com/beamscope/beamscope/internal/testing/otheruser"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
+	"github.com/beamscope/beamscope/usdt"
+)
+
+// fixture is a shared object with symbols and debugging information.
+const fixture = "../procname/testdata/dwarf5.so"
+
+func copyTo(t *testing.T, from, to string) {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// separated returns a stripped executable, open, and the path of the file with the stripped data,
+// each in its own folder.
+func separated(t *testing.T, buildID bool) (exe *usdt.File, debug string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "beam.smp")
+	debug = filepath.Join(t.TempDir(), "beam.smp.debug")
+	copyTo(t, fixture, path)
+	if !buildID {
+		vmtest.NeedProgram(t, "objcopy")
+		if out, err := exec.Command("objcopy", "--remove-section=.note.gnu.build-id", path).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	vmtest.Separate(t, path, debug)
+	exe, err := usdt.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { exe.Close() })
+	if exe.HasSymbols() || (exe.BuildID() != "") != buildID {
+		t.Fatalf("symbols %v, build ID %q", exe.HasSymbols(), exe.BuildID())
+	}
+	return exe, debug
+}
+
+func self(t *testing.T) usdt.Process {
+	t.Helper()
+	p, err := usdt.OpenProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// found reports whether a store finds symbols of an executable, and checks that they are the
+// stripped ones.
+func found(t *testing.T, s *symbols.Store, exe *usdt.File) bool {
+	t.Helper()
+	f, ok := s.Find(t.Context(), exe, self(t))
+	if !ok {
+		return false
+	}
+	if !f.HasSymbols() || !filepath.IsAbs(f.Name()) {
+		t.Errorf("%s has no symbols", f.Name())
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	return true
+}
+
+// Symbols are found in a named folder, in each of the places where tools put them.
+func TestFolder(t *testing.T) {
+	exe, debug := separated(t, true)
+	id := exe.BuildID()
+	for _, name := range []string{
+		filepath.Join(".build-id", id[:2], id[2:]+".debug"),
+		filepath.Join(id[:2], id[2:]+".debug"),
+		id + ".debug",
+		filepath.Join("usr/lib/debug/.build-id", id[:2], id[2:]+".debug"),
+		filepath.Join(id, "debuginfo"),
+		"beam.smp.debug",
+	} {
+		dir := t.TempDir()
+		if found(t, symbols.New(dir), exe) {
+			t.Fatal("found in an empty folder")
+		}
+		copyTo(t, debug, filepath.Join(dir, name))
+		if !found(t, symbols.New(t.TempDir(), dir), exe) {
+			t.Errorf("%s is not found", name)
+		}
+	}
+	if found(t, nil, exe) || found(t, symbols.New("/no/such/folder"), exe) {
+		t.Error("found nowhere")
+	}
+}
+
+// Find accepts only a file of the same build, which the checksum determines if the executable has
+// no build ID.
+func TestOtherBuild(t *testing.T) {
+	for _, buildID := range []bool{true, false} {
+		exe, debug := separated(t, buildID)
+		store := symbols.New(filepath.Dir(debug))
+		if !found(t, store, exe) {
+			t.Errorf("build ID %v: not found", buildID)
+		}
+		if buildID {
+			copyTo(t, "../procname/testdata/clang.so", debug)
+		} else {
+			file, err := os.OpenFile(debug, os.O_WRONLY|os.O_APPEND, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := file.Write([]byte{0}); err != nil {
+				t.Fatal(err)
+			}
+			if err := file.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if found(t, store, exe) {
+			t.Errorf("build ID %v: found in a file of another build", buildID)
+		}
+	}
+}
+
+// Beside the executable, Find looks for the name in .gnu_debuglink.
+func TestBesideExecutable(t *testing.T) {
+	exe, debug := separated(t, true)
+	dir := filepath.Dir(exe.Name())
+	for _, name := range []string{"beam.smp.debug", ".debug/beam.smp.debug"} {
+		path := filepath.Join(dir, name)
+		copyTo(t, debug, path)
+		if !found(t, nil, exe) {
+			t.Errorf("%s is not found", name)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Links may lead to files within the folder only. Files that are not regular are refused without
+// blocking.
+func TestLinks(t *testing.T) {
+	exe, debug := separated(t, true)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "beam.smp.debug")
+	inside := filepath.Join(dir, "sub", "file")
+	copyTo(t, debug, inside)
+	for name, test := range map[string]struct {
+		make func() error
+		want bool
+	}{
+		"a link within":         {func() error { return os.Symlink("sub/file", path) }, true},
+		"a link out":            {func() error { return os.Symlink(debug, path) }, false},
+		"a link up and out":     {func() error { return os.Symlink("../../../../../../.."+debug, path) }, false},
+		"a link to this folder": {func() error { return os.Symlink(inside, path) }, false},
+		"a link to itself":      {func() error { return os.Symlink(path, path) }, false},
+		"a pipe":                {func() error { return unix.Mkfifo(path, 0o644) }, false},
+		"a folder":              {func() error { return os.Mkdir(path, 0o755) }, false},
+		"nothing in it":         {func() error { return os.WriteFile(path, nil, 0o644) }, false},
+	} {
+		if err := test.make(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := found(t, symbols.New(dir), exe); got != test.want {
+			t.Errorf("%s: found %v", name, got)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Symbols of a user who is neither root nor the executable's owner are refused.
+func TestOtherUser(t *testing.T) {
+	exe, debug := separated(t, true)
+	dir := otheruser.Dir(t)
+	path := filepath.Join(dir, "beam.smp.debug")
+	copyTo(t, debug, path)
+	store := symbols.New(dir)
+	if !found(t, store, exe) {
+		t.Fatal("not found")
+	}
+	otheruser.Give(t, path)
+	if found(t, store, exe) {
+		t.Error("another user's file is taken")
+	}
+	otheruser.Give(t, exe.Name())
+	if !found(t, store, exe) {
+		t.Error("a file of the executable's owner is not taken")
+	}
+}
+
+// With the symbols of another file, stripped functions are found, and exported functions are found
+// as before.
+func TestUseSymbols(t *testing.T) {
+	whole, err := usdt.Open(fixture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer whole.Close()
+	exe, debug := separated(t, true)
+	const hidden = "erts_proc" // a variable of the fixture
+	want, err := whole.Variable(hidden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := usdt.Open(debug)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe.UseSymbols(f)
+	if got, err := exe.Variable(hidden); err != nil || got != want {
+		t.Errorf("%#x, %v; want %#x", got, err, want)
+	}
+	if !exe.AllSymbols() || exe.HasSymbols() || exe.SymbolsFrom() != debug {
+		t.Errorf("all %v, own %v, from %q", exe.AllSymbols(), exe.HasSymbols(), exe.SymbolsFrom())
+	}
+}

@@ -1,0 +1,90 @@
+package scope_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/engine/outcome"
+	"github.com/beamscope/beamscope/internal/engine/scope"
+)
+
+// A recording may claim new VMs in each window, with as many bins as fit into a few bytes of a
+// batch. The engine limits its memory, and reports what it leaves out.
+func TestHistoriesAreBounded(t *testing.T) {
+	const bins = 1 << 16
+	p := newPlay(t, system(t, "", spec("a", bins)))
+	zeros := make([]uint64, bins)
+	var said string
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for window := range 4 {
+		var all []outcome.Counts
+		for i := range 100 {
+			c := outcome.Counts{Outcome: "a", VM: outcome.VM{PID: 1000*window + i + 1}, Bins: zeros}
+			c.Starts, c.Ends, c.Failures = 1, 1, 1
+			all = append(all, c)
+		}
+		f := p.step(all...)
+		said += strings.Join(f.Notices, "\n")
+		if want := scope.MaxHistories / ((bins + 1) * 8 * (scope.DefaultHistory + 10)); window == 0 && len(f.Outcomes) != want {
+			t.Errorf("%d VMs have room, want %d", len(f.Outcomes), want)
+		}
+		if window > 0 && len(f.Outcomes) != 0 {
+			t.Errorf("window %d: %d VMs have room that others still take", window, len(f.Outcomes))
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 5*scope.MaxHistories/4 {
+		t.Errorf("the heap has grown by %d MiB", grown>>20)
+	}
+	if !strings.Contains(said, " outcomes of VMs are not shown, because there is room for 256 VMs and for histories of 1024 MiB") {
+		t.Errorf("notices %q", said)
+	}
+}
+
+// Data that fits is shown as usual. Data that was left out returns when there is room again.
+func TestRoomComesBack(t *testing.T) {
+	s := system(t, "", spec("a", 1<<16))
+	s.History, s.HoldOff = 3, time.Second
+	p := newPlay(t, s)
+	crowd := func(first, n int) (all []outcome.Counts) {
+		for i := range n {
+			c := counts("a")
+			c.VM, c.Bins = outcome.VM{PID: first + i}, make([]uint64, 1<<16)
+			all = append(all, c)
+		}
+		return all
+	}
+	if f := p.step(crowd(1, 200)...); len(f.Outcomes) >= 200 || len(f.Notices) != 1 {
+		t.Fatalf("%d rows, %q", len(f.Outcomes), f.Notices)
+	}
+	var said []string
+	for range 6 {
+		f := p.step(crowd(1000, 3)...)
+		said = append(said, fmt.Sprint(len(f.Outcomes), f.Notices))
+	}
+	if last := said[len(said)-1]; !strings.HasPrefix(last, "3 ") {
+		t.Errorf("%q", said)
+	}
+}
+
+// The product of outcomes and VMs may exceed the memory of any machine.
+func TestRowsAreBounded(t *testing.T) {
+	var specs []outcome.Spec
+	for i := range 3000 {
+		specs = append(specs, spec(fmt.Sprintf("a%d", i), 1))
+	}
+	p := newPlay(t, system(t, "", specs...))
+	var all []outcome.Counts
+	for i := range 3000 {
+		c := counts("other", 1)
+		c.VM = outcome.VM{PID: i + 1}
+		all = append(all, c)
+	}
+	if f := p.step(all...); len(f.Outcomes) != scope.MaxRows || len(f.Notices) != 1 {
+		t.Errorf("%d rows, %q", len(f.Outcomes), f.Notices)
+	}
+}

@@ -1,0 +1,107 @@
+package export_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/engine/outcome"
+	"github.com/beamscope/beamscope/internal/engine/scope"
+	"github.com/beamscope/beamscope/internal/files/export"
+)
+
+// totalsOf returns the lines of the totals of frames of one outcome with these counts.
+func totalsOf(t *testing.T, all ...outcome.Counts) []string {
+	t.Helper()
+	var out strings.Builder
+	text := export.NewText(&out)
+	for i, c := range all {
+		c.Outcome, c.VM = "checkout", outcome.VM{PID: 7}
+		f := scope.Frame{
+			Window: outcome.Window{From: int64(i) * 1e9, To: int64(i+1) * 1e9}, Attaching: true, // writes no table
+			Outcomes: []scope.Outcome{{Name: "checkout", VM: c.VM, Counts: c, Spec: outcome.Spec{Name: "checkout", Span: "checkout", BinWidth: time.Second, Bins: 1}}},
+		}
+		if err := text.Frame(&f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := text.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, totals, _ := strings.Cut(out.String(), "totals\n")
+	return strings.Split(strings.TrimSuffix(totals, "\n"), "\n")[1:]
+}
+
+// The totals list losses before the first whole window separately from later losses.
+func TestTotalsWhileAttaching(t *testing.T) {
+	attaching := outcome.Counts{Starts: 50, Unobserved: true, Loss: outcome.Loss{Missed: 42}}
+	whole := outcome.Counts{Starts: 50, Ends: 50, Successes: 50}
+	missed := attaching
+	missed.Loss.Missed = 5
+	const beside = "+ beside lost: beamscope did not observe all of the time, so more may be missing"
+	for name, test := range map[string]struct {
+		counts []outcome.Counts
+		want   []string
+	}{
+		"at the beginning": {[]outcome.Counts{attaching, attaching, whole}, []string{
+			" checkout   pid 7     150      50      50       0       0       0       0       0",
+			"lost while attaching, before the first whole window, and not in the table: 84 of checkout",
+		}},
+		"later": {[]outcome.Counts{whole, missed}, []string{
+			" checkout   pid 7     100      50      50       0       0      5+       0       0",
+			beside,
+		}},
+		"both": {[]outcome.Counts{attaching, whole, missed, whole}, []string{
+			" checkout   pid 7     200     100     100       0       0      5+       0       0",
+			"lost while attaching, before the first whole window, and not in the table: 42 of checkout",
+			beside,
+		}},
+		"always": {[]outcome.Counts{attaching, attaching}, []string{
+			" checkout   pid 7     100       0       0       0       0     84+       0       0",
+			beside,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := totalsOf(t, test.counts...); strings.Join(got, "\n") != strings.Join(test.want, "\n") {
+				t.Errorf("got:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(test.want, "\n"))
+			}
+		})
+	}
+}
+
+// The line of the cost shows who pays if no program runs in the VM, and gives no price then.
+func TestCostLine(t *testing.T) {
+	spans := outcome.Counts{Starts: 50, Ends: 50, Successes: 50}
+	span, overTCP := outcome.Spec{Name: "a", Span: "a", BinWidth: time.Second, Bins: 1}, outcome.Spec{Name: "a", Wrapper: "a", BinWidth: time.Second, Bins: 1}
+	const collector = 10 * time.Millisecond
+	for name, test := range map[string]struct {
+		spec   outcome.Spec
+		counts outcome.Counts
+		cost   outcome.Cost
+		want   string
+	}{
+		"programs":           {span, spans, outcome.Cost{Events: 100, PerEvent: 2 * time.Microsecond}, "100 events/s × 2.00µs = 0.02 % of a core in the VM"},
+		"a price not known":  {span, spans, outcome.Cost{Events: 100}, "100 events/s, price not measured"},
+		"nothing happens":    {span, outcome.Counts{}, outcome.Cost{PerEvent: 2 * time.Microsecond}, "0 events/s × 2.00µs = 0.00 % of a core in the VM"},
+		"nothing yet":        {span, outcome.Counts{}, outcome.Cost{}, "no program ran in the VM"},
+		"spans in a ring":    {span, spans, outcome.Cost{}, "no program ran in the VM; its other costs are not measured (see docs/reference/run.md)"},
+		"ring, and programs": {span, spans, outcome.Cost{PerEvent: 2 * time.Microsecond}, "no program ran in the VM; its other costs are not measured (see docs/reference/run.md)"},
+		"over TCP":           {overTCP, spans, outcome.Cost{}, "paid by the application that sends over TCP, not known here"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.cost.Collector = collector
+			test.counts.Outcome, test.counts.VM = "a", outcome.VM{PID: 7}
+			f := scope.Frame{
+				Window: outcome.Window{To: 1e9}, Cost: test.cost, Attaching: true, // writes no table
+				Outcomes: []scope.Outcome{{Name: "a", VM: test.counts.VM, Counts: test.counts, Spec: test.spec}},
+			}
+			var out strings.Builder
+			if err := export.NewText(&out).Frame(&f); err != nil {
+				t.Fatal(err)
+			}
+			if want := "cost: " + test.want + "; collector 1.00 %\n"; !strings.Contains(out.String(), want) {
+				t.Errorf("without %q:\n%s", want, out.String())
+			}
+		})
+	}
+}

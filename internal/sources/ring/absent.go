@@ -1,0 +1,131 @@
+package ring
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/internal/beam/vm"
+	"github.com/beamscope/beamscope/internal/engine/outcome"
+	"github.com/beamscope/beamscope/internal/host/guard"
+	"github.com/beamscope/beamscope/internal/sources/intake"
+	"github.com/beamscope/beamscope/internal/sources/ledger"
+)
+
+// An absence is the state of a VM whose ring was not found. Its spans may be recorded in a ring
+// that was made after the last search.
+type absence struct {
+	looked bool  // it is known whether the VM has probes
+	probes bool  // the VM has probes: programs in the kernel see the spans that fire them
+	calls  bool  // the VM has no probes, and spans call a known function instead
+	whole  bool  // all resident memory was searched once
+	until  int64 // there was no ring at that time, nanoseconds of CLOCK_MONOTONIC
+	retry  bool  // a ring was being made at the last search
+	next   int64 // all resident memory is searched again then
+}
+
+// full reports whether it is time to search all resident memory of the VM, and notes that this
+// search is done. The VM may also put a ring into memory that it had before.
+func (a *absence) full(now int64) bool {
+	if now < a.next {
+		return false
+	}
+	a.next = now + int64(searchPeriod)*9/10
+	return true
+}
+
+// hides reports whether spans may have been recorded in a window and were not read. For a VM with
+// probes, it is false: its spans may fire the probes, which were counted.
+func (a *absence) hides(w outcome.Window) bool { return a.looked && !a.probes && a.until < w.To }
+
+// fires reports whether programs in the kernel may see the explained spans of a ring. Such spans fire
+// the VM's probes, or call a function of a known build.
+func (a *absence) fires(h header) bool { return h.probes || h.calls && (a.calls || !a.looked) }
+
+// note records the result of a search that began at a time, and whether all resident memory was
+// searched. It reports whether to search the same memory again, because a ring is being made there.
+func (a *absence) note(at int64, err error, whole bool) (again bool) {
+	again = errors.Is(err, errNotReady) && !a.retry
+	a.retry = again
+	if errors.Is(err, ErrNone) && !again {
+		if a.whole = a.whole || whole; a.whole {
+			a.until = at
+		}
+	}
+	return again
+}
+
+// lookAtProbes determines whether a VM has probes.
+func (s *Source) lookAtProbes(ctx context.Context, st *station) {
+	if st.absence.looked {
+		return
+	}
+	v := st.vm
+	found, err := guard.Do(ctx, &s.guard, v.User, searchPatience, func(context.Context) (found absence, err error) {
+		s.spend(v.User, narrow, func() {
+			image, err := v.Image()
+			standsIn := image.StandIns()
+			found = absence{probes: !errors.Is(err, vm.ErrNoProbes) && !standsIn, calls: standsIn && image.NoTerms == nil && image.Build.Sees(dtrace.UserTrace)}
+		})
+		return found, nil
+	})
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st.absence.looked, st.absence.probes, st.absence.calls = true, found.probes, found.calls
+}
+
+// pause returns the time until the next search. A search is due when a window ends: when the window
+// is collected, it is known whether there was a ring.
+func (s *Source) pause() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	for i := range s.schedule {
+		e := &s.schedule[i]
+		switch {
+		case now >= e.To:
+		case now < e.Plan.From:
+			return min(searchPeriod, time.Duration(e.Plan.From-now))
+		default:
+			return min(searchPeriod, time.Duration(e.Plan.At(e.Plan.Number(now)).To-now))
+		}
+	}
+	return searchPeriod
+}
+
+// absent returns the cells of VMs that may have recorded spans of a window in a ring that was not
+// found yet. They count nothing, and the window is not observed. Without programs in the kernel, no
+// other source counts the spans of these VMs. They are not shown until their ring is found, unless
+// another VM had their PID.
+func (s *Source) absent(e *ledger.Era, w outcome.Window) (pages [][]intake.Cell) {
+	for _, pid := range slices.Sorted(maps.Keys(s.vms)) {
+		if st := s.vms[pid]; st.reading == nil && (w.From < st.lacks || s.cfg.Kernel != nil && st.absence.hides(w)) {
+			pages = append(pages, unobserved(st.id, e))
+		}
+	}
+	return pages
+}
+
+// unobserved returns the cells of a VM for a window that was not observed.
+func unobserved(id outcome.VM, e *ledger.Era) (cells []intake.Cell) {
+	for _, c := range e.Observations {
+		cells = append(cells, intake.Cell{Counts: outcome.Counts{Outcome: c.Spec.Name, VM: id, Bins: make([]uint64, c.Spec.Bins), Unobserved: true}})
+	}
+	return cells
+}
+
+// hidden reports whether any VM may have recorded spans in a window that were not read.
+func (s *Source) hidden(w outcome.Window) bool {
+	for _, st := range s.vms {
+		if st.reading == nil && st.absence.hides(w) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,91 @@
+package ring
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/beamscope/beamscope/erlang"
+	"github.com/beamscope/beamscope/internal/beam/vm"
+	"github.com/beamscope/beamscope/internal/engine/outcome"
+	"github.com/beamscope/beamscope/internal/host/monotonic"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
+)
+
+// startWithPID starts a VM with a PID that is free. Others may start processes at the same time, so
+// it tries until the kernel gives it that PID.
+func startWithPID(t *testing.T, otp erlang.OTP, pid int) *erlang.VM {
+	t.Helper()
+	for {
+		err := os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(strconv.Itoa(pid-1)), 0)
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EROFS) {
+			vmtest.Missing(t, err)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		beam, err := erlang.StartVM(t.Context(), otp, erlang.Options{Carrier: erlang.Ring, Args: []string{"+S", "2:2"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if beam.PID() == pid {
+			t.Cleanup(func() { _ = beam.Stop() })
+			return beam
+		}
+		if err := beam.Stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A VM may have the PID of one that has just ended. Its ring is found, and its spans are its own. The
+// open spans of the other VM are lost, or its last windows are not observed.
+func TestPIDReuse(t *testing.T) { onBoth(t, pidReuseOn) }
+
+func pidReuseOn(t *testing.T, otp erlang.OTP) {
+	for _, collected := range []bool{true, false} {
+		const open = 3 // spans of the first VM
+		t.Run(map[bool]string{true: "after its windows", false: "at once"}[collected], func(t *testing.T) {
+			vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Probes}) // keeps the source running
+			before := vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Ring})
+			a := spec("a", time.Second)
+			p := outcome.Plan{From: monotonic.Now() + int64(window), Window: window, Specs: []outcome.Spec{a}}
+			s, err := New(t.Context(), Config{Target: vm.Target{Exe: otp.Emulator()}, Plan: p})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { s.Close() })
+			r := &run{Source: s, t: t, plan: p, total: make(map[string]outcome.Counts)}
+			r.awaitObserved()
+			vmtest.Eval(t, before, `[beamscope:start_span(<<"a">>) || _ <- [1, 2, 3]], ok`)
+			r.collectTo(monotonic.Now())
+			if err := syscall.Kill(before.PID(), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			<-before.Done()
+			if collected {
+				r.collectTo(monotonic.Now() + 2*int64(time.Second))
+			}
+			killed := monotonic.Now()
+			after := startWithPID(t, otp, before.PID())
+			early := recordedSpans(t, after, 5)
+			for !slices.ContainsFunc(s.Status(), func(st Status) bool { return st.VM.PID == after.PID() && st.Since > killed }) {
+				vmtest.WaitUntil(monotonic.Now() + int64(window)) // windows are collected only later
+			}
+			r.collectTo(monotonic.Now() + 2*int64(time.Second))
+			n := r.total["a"]
+			if n.Starts > open+early || n.Timeouts+n.Failures+n.Orphans+n.Lates != 0 || n.Successes > early ||
+				n.Successes+n.Loss.Missed != open+early && !n.Unobserved || collected && n.Loss.Missed < open {
+				t.Errorf("%d open spans, then %d of another VM: %+v", open, early, n)
+			}
+			r.awaitObserved()
+			spans := recordedSpans(t, after, 50)
+			r.collectTo(monotonic.Now())
+			r.mustCount(spans)
+		})
+	}
+}

@@ -1,0 +1,175 @@
+package ring
+
+import (
+	"context"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/beamscope/beamscope/internal/beam/vm"
+	"github.com/beamscope/beamscope/internal/engine/outcome"
+	"github.com/beamscope/beamscope/internal/sources/ledger"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
+	"github.com/beamscope/beamscope/usdt"
+)
+
+// A gatedMemory is a ring whose memory does not answer while its gate is closed.
+type gatedMemory struct {
+	*fakeRing
+	gate sync.RWMutex
+}
+
+func (m *gatedMemory) ReadAt(data []byte, address int64) (int, error) {
+	m.gate.RLock()
+	defer m.gate.RUnlock()
+	return m.fakeRing.ReadAt(data, address)
+}
+
+func (m *gatedMemory) WriteAt(data []byte, address int64) (int, error) {
+	m.gate.RLock()
+	defer m.gate.RUnlock()
+	return m.fakeRing.WriteAt(data, address)
+}
+
+func (m *gatedMemory) Close() error { return nil }
+
+// newFakeSource returns a source that reads rings, one for each user, with windows of 100 ms of the
+// outcome "a" from now on. The PID of the VM of user n is n.
+func newFakeSource(t *testing.T, rings ...*gatedMemory) *Source {
+	t.Helper()
+	s := newSource(Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	s.cancel, s.next = cancel, s.now()
+	var err error
+	s.schedule, err = ledger.Schedule(nil).With(outcome.Plan{From: s.next, Window: 100 * time.Millisecond, Specs: []outcome.Spec{spec("a", 20*time.Millisecond)}}, s.next, nameOf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := usdt.OpenProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for user, m := range rings {
+		exit, err := vm.VM{Process: self}.Watch()
+		if err != nil {
+			t.Fatal(err)
+		}
+		st := &station{vm: vm.VM{Process: usdt.Process{PID: user}, User: user}, id: outcome.VM{PID: user}, exit: exit}
+		s.vms[user] = st
+		r, err := open(m, m.address, 0, s.now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.follow(ctx, st, newObserved(st.id, user, r, m))
+	}
+	return s
+}
+
+// A stage collects the windows of a source. In each window, a span is in each ring.
+type stage struct {
+	*Source
+	t     *testing.T
+	rings []*gatedMemory
+	n     uint64 // number of the next window
+}
+
+func newStage(t *testing.T, rings int) *stage {
+	t.Helper()
+	g := &stage{t: t}
+	for range rings {
+		m := &gatedMemory{fakeRing: newFakeRing(1, minLogSlots)}
+		m.text(1, "a")
+		g.rings = append(g.rings, m)
+	}
+	g.Source = newFakeSource(t, g.rings...)
+	g.patience = 300 * time.Millisecond
+	g.collect(nil) // the rings were found during the first window
+	return g
+}
+
+// collect returns the counts of the next window by VM. It calls before directly before it collects.
+func (g *stage) collect(before func()) []outcome.Counts {
+	g.t.Helper()
+	w := g.schedule[0].Plan.At(g.n)
+	g.n++
+	for _, m := range g.rings {
+		m.end(0, m.start(0, 1, w.From+1), 1, w.From+2)
+	}
+	vmtest.WaitUntil(w.To)
+	if before != nil {
+		before()
+	}
+	b, err := g.Collect(g.t.Context(), w)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return b.Counts
+}
+
+// close closes the source, and checks that no goroutine is left once all memory answers.
+func (g *stage) close(answer func()) {
+	g.t.Helper()
+	if err := g.Close(); err != nil {
+		g.t.Error(err)
+	}
+	answer()
+	g.running.Wait()
+	for _, st := range g.vms {
+		if !st.reading.hasEnded() {
+			g.t.Errorf("the ring of %v is still read", st.id)
+		}
+	}
+}
+
+// If the memory of a VM does not answer, its windows are not observed. It delays neither the
+// windows of other VMs nor the end of the source.
+func TestMemoryThatDoesNotAnswer(t *testing.T) {
+	g := newStage(t, 2)
+	silence := g.rings[0].gate.Lock
+	for range 4 {
+		counts := g.collect(silence)
+		silence = nil
+		if c := counts[0]; !c.Unobserved || c.Instances() != 0 {
+			t.Errorf("window %d of the VM that does not answer: %+v", g.n-1, c)
+		}
+		if c := counts[1]; c.Unobserved || c.Successes != 1 {
+			t.Errorf("window %d of the other VM: %+v", g.n-1, c)
+		}
+	}
+	if st := g.Status(); st[0].Refused == "" || st[1].Refused != "" {
+		t.Errorf("%+v", st)
+	}
+	g.close(g.rings[0].gate.Unlock)
+}
+
+// If the memory of a VM answers late, the delayed window is not observed, and the next ones are.
+func TestMemoryThatAnswersLate(t *testing.T) {
+	g := newStage(t, 1)
+	if c := g.collect(g.rings[0].gate.Lock)[0]; !c.Unobserved || c.Instances() != 0 {
+		t.Errorf("late: %+v", c)
+	}
+	g.patience = time.Minute
+	if c := g.collect(g.rings[0].gate.Unlock)[0]; c.Unobserved || c.Successes != 1 {
+		t.Errorf("in time again: %+v", c)
+	}
+	if st := g.Status(); st[0].Refused != "" {
+		t.Errorf("%+v", st)
+	}
+	g.close(func() {})
+}
+
+// A notice reports spans without a name, even if names are not discovered.
+func TestNoticeOfSpansWithoutName(t *testing.T) {
+	g := newStage(t, 1)
+	g.Watch(t.Context())
+	counts := g.collect(func() { g.rings[0].start(0, maxTexts-1, g.schedule[0].Plan.At(g.n-1).From+3) })
+	if c := counts[0]; c.Unobserved || c.Successes != 1 { // the name of its spans is known
+		t.Errorf("%+v", c)
+	}
+	if n := g.Watch(t.Context()); len(n) != 1 || !strings.Contains(n[0].Text, "some spans have no name") {
+		t.Errorf("%+v", n)
+	}
+	g.close(func() {})
+}

@@ -1,0 +1,68 @@
+package kernels_test
+
+import (
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/beamscope/beamscope/dtrace"
+	"github.com/beamscope/beamscope/internal/beam/vm"
+	"github.com/beamscope/beamscope/internal/sources/target"
+)
+
+// The builds of Debian's own VMs for arm64 are known: their instructions are at the addresses in
+// the table, and the kernel emulates all of them except one.
+func TestStockImagesForARM64(t *testing.T) {
+	for _, release := range []int{25, 27} {
+		t.Run(strconv.Itoa(release), func(t *testing.T) {
+			beams, err := filepath.Glob(filepath.Join(script(t, "stock-arm64.sh", strconv.Itoa(release)), "erts-*", "bin", "beam.smp"))
+			if err != nil || len(beams) != 1 {
+				t.Fatalf("%d emulators, error %v", len(beams), err)
+			}
+			image, err := vm.ReadImage(t.Context(), beams[0], nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if image.Build.ID == "" || image.Release != release || image.Build.Release != release || image.NoTerms != nil {
+				t.Errorf("build %q, %d, release %d, terms: %v", image.Build.ID, image.Build.Release, image.Release, image.NoTerms)
+			}
+			for name, want := range map[string]string{
+				"gc_minor__start":  "stand-in garbage_collect",
+				"message__receive": "stand-in beam_jit_remove_message",
+				"nif__entry":       "stand-in erts_call_dirty_nif, erts_call_dirty_bif",
+				"process__in":      "stand-in erts_schedule",
+				"dist__port_busy":  "not at all: no function of the VM is known to report it",
+			} {
+				p, _ := dtrace.Lookup(name)
+				if got := image.Sees(p).String(); got != want {
+					t.Errorf("%s: %q, want %q", name, got, want)
+				}
+			}
+			// The other functions are exported by all VMs, and the kernel single-steps their first instruction.
+			places := 0
+			for _, p := range image.Probes {
+				for _, s := range p.Sites {
+					if !slices.ContainsFunc(image.Build.Places, func(place dtrace.Place) bool { return place.Address == s.Address }) {
+						continue
+					}
+					places++
+					if stepped := p.Name == dtrace.UserTrace; s.Stepped != stepped || s.Function == "" || s.Return {
+						t.Errorf("%s: %+v", p.Name, s)
+					}
+				}
+			}
+			if places != len(image.Build.Places)+2 { // two places belong to two probes
+				t.Errorf("%d places, the table has %d", places, len(image.Build.Places))
+			}
+			var unseen []string
+			for name := range target.Unseen(image) {
+				unseen = append(unseen, name)
+			}
+			slices.Sort(unseen)
+			if want := []string{"dist-busy", "hop"}; !slices.Equal(unseen, want) {
+				t.Errorf("cannot be observed: %q, want %q", unseen, want)
+			}
+		})
+	}
+}
