@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/beamscope/beamscope/erlang"
 	"github.com/beamscope/beamscope/internal/beam/vm"
@@ -397,6 +398,41 @@ func firstSpansOn(t *testing.T, otp erlang.OTP) {
 	}
 	for _, st := range s.Status() {
 		t.Logf("%v: read since %d ms after its first span", st.VM, (st.Since-started)/1e6)
+	}
+}
+
+// While a VM is stopped, longer than a lease lasts, its windows are observed, and a notice says that it is
+// stopped. Spans that were open before end when it continues.
+func TestStoppedVM(t *testing.T) { onBoth(t, stoppedVMOn) }
+
+func stoppedVMOn(t *testing.T, otp erlang.OTP) {
+	beam := vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Ring})
+	recordedSpans(t, beam, 1) // makes the ring
+	r := observe(t, beam, spec("a", time.Minute))
+	r.awaitObserved()
+	vmtest.Eval(t, beam, `Test = self(), register(holder, spawn(fun() ->
+		Open = [beamscope:start_span(<<"a">>) || _ <- lists:seq(1, 10)],
+		Test ! started,
+		receive {go_on, From} -> [beamscope:end_span(Ctx, S) || {Ctx, S} <- Open], From ! ended end
+	end)), receive started -> ok end`)
+	r.collectTo(monotonic.Now())
+	before := r.total["a"]
+	for _, signal := range []unix.Signal{unix.SIGSTOP, unix.SIGCONT} {
+		if err := unix.Kill(beam.PID(), signal); err != nil {
+			t.Fatal(err)
+		}
+		r.collectTo(monotonic.Now() + 2*firstLease/5)
+	}
+	vmtest.Eval(t, beam, `holder ! {go_on, self()}, receive ended -> ok end`)
+	r.collectTo(monotonic.Now())
+	n := r.total["a"]
+	if n.Successes != before.Successes+10 || n.Loss != before.Loss || n.Unobserved != before.Unobserved {
+		t.Errorf("%+v, before %+v", n, before)
+	}
+	for _, want := range []string{"is stopped", "runs again"} {
+		if !slices.ContainsFunc(r.notices, func(n outcome.Notice) bool { return strings.Contains(n.Text, want) }) {
+			t.Errorf("no notice %q in %v", want, r.notices)
+		}
 	}
 }
 
