@@ -84,6 +84,14 @@ func (r *fakeRing) start(ring int, text uint16, at int64) SpanID {
 	return SpanID(5<<classShift | uint64(ring)<<ringShift | slot)
 }
 
+// child records the start of a span with a parent.
+func (r *fakeRing) child(ring int, parent SpanID, text uint16, at int64) SpanID {
+	slot := r.take(ring)
+	r.put(ring, slot, 0, uint64(text)<<textShift|uint64(at)&timeMask)
+	r.put(ring, slot, 1, uint64(start)<<kindShift|uint64(parent))
+	return SpanID(uint64(parent)&^(1<<classShift-1) | uint64(ring)<<ringShift | slot)
+}
+
 // startOf records the start of a span of class 5 and its process.
 func (r *fakeRing) startOf(ring int, text uint16, at int64, process uint64) SpanID {
 	slot := r.take(ring)

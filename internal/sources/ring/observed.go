@@ -5,7 +5,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/engine/outcome"
 	"github.com/beamscope/beamscope/internal/sources/intake"
 	"github.com/beamscope/beamscope/internal/sources/ledger"
@@ -125,40 +124,6 @@ type row struct {
 	observations []*ledger.Observation // by era; nil if the era has none
 	wanted       bool                  // any observation is not nil
 	quick        quick
-}
-
-// A quick counts the usual instances of a row: successes within dMax that end in the window of the
-// row's latest start. It counts them as [observed.ended] does, without looking up the plan again.
-type quick struct {
-	edition uint64 // edition of the observed; after it has changed, the fields are not valid
-	window  outcome.Window
-	from    int64 // instances that started earlier are not usual
-	grid    dq.Grid
-	counts  *outcome.Counts
-}
-
-// start counts the start of an instance if it is in the window, and reports whether it did.
-func (q *quick) start(edition uint64, at int64) bool {
-	if q.edition != edition || !q.window.Contains(at) {
-		return false
-	}
-	q.counts.Starts++
-	return true
-}
-
-// end counts an instance if it is usual, and reports whether it did.
-func (q *quick) end(edition uint64, e *ended) bool {
-	if q.edition != edition || !q.window.Contains(e.end) || e.start < q.from || e.failed {
-		return false
-	}
-	bin, ok := q.grid.Bin(time.Duration(e.end - e.start))
-	if !ok {
-		return false
-	}
-	q.counts.Ends++
-	q.counts.Successes++
-	q.counts.Bins[bin]++
-	return true
 }
 
 // An overrun accounts for lost records. Its counts only grow, because the ends of spans reveal more
@@ -295,7 +260,7 @@ func (o *observed) poll(now int64) {
 	since := o.reader.read
 	defer func() { o.credit = max(0, o.credit-float64(o.reader.spent)) }()
 	most := uint64(o.credit)
-	lost, err := o.reader.records(now, most, func(r *record) {
+	lost, err := o.reader.records(now, most, o.countUsual, func(r *record) {
 		o.records++
 		if r.explained && o.leaves(r, since) {
 			return
@@ -541,7 +506,7 @@ func (o *observed) at(r *row, at int64) (*ledger.Era, *ledger.Observation) {
 
 // ended implements [sink].
 func (o *observed) ended(e *ended) {
-	if o.rows[e.name].quick.end(o.edition, e) {
+	if !e.failed && o.rows[e.name].quick.end(o.edition, e.start, e.end) {
 		return
 	}
 	r := o.row(e.name)

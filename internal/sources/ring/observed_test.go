@@ -3,6 +3,7 @@ package ring
 import (
 	"errors"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -646,8 +647,8 @@ func TestEverySpanIsCountedOnce(t *testing.T) {
 	})
 }
 
-// Quick counting of usual instances gives the same counts in each window, even if the plan changes,
-// windows are collected late, or records are lost.
+// Quick counting of usual instances gives the same counts in each window and leaves the same spans open,
+// even if the plan changes, windows are collected late, spans end twice, or records are lost.
 func TestQuickCountsAreTheSame(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		ring := newFakeRing(2, minLogSlots)
@@ -665,8 +666,20 @@ func TestQuickCountsAreTheSame(t *testing.T) {
 				now += random.Int64N(100_000)
 				text := uint16(1 + random.IntN(2))
 				if len(open) == 0 || random.IntN(2) == 0 {
-					open = append(open, ring.start(random.IntN(2), text, now))
+					var id SpanID
+					switch n := len(open); random.IntN(4) {
+					case 0:
+						id = ring.startOf(random.IntN(2), text, now, uint64(now))
+					case min(1, n):
+						id = ring.child(random.IntN(2), open[n-1], text, now)
+					default:
+						id = ring.start(random.IntN(2), text, now)
+					}
+					open = append(open, id)
 					continue
+				}
+				if random.IntN(40) == 0 {
+					ring.end(random.IntN(2), 0, text, now) // of no span
 				}
 				i := len(open) - 1 - random.IntN(min(4, len(open)))
 				if random.IntN(8) == 0 {
@@ -674,7 +687,9 @@ func TestQuickCountsAreTheSame(t *testing.T) {
 				} else {
 					ring.end(random.IntN(2), open[i], text, now-random.Int64N(ms)) // some of them before their start
 				}
-				open = append(open[:i], open[i+1:]...)
+				if random.IntN(20) != 0 { // the others may end again
+					open = append(open[:i], open[i+1:]...)
+				}
 			}
 			now += random.Int64N(10 * ms)
 			for _, o := range []*planned{quick, slow} {
@@ -683,6 +698,9 @@ func TestQuickCountsAreTheSame(t *testing.T) {
 					o.change(t, change*100*ms+200*ms)
 				}
 			}
+			if got, want := quick.o.pairer.open(), slow.o.pairer.open(); !cmp.Equal(got, want, cmp.AllowUnexported(span{})) {
+				rt.Fatalf("open spans at %d ms: -slow +quick:\n%s", now/ms, cmp.Diff(want, got, cmp.AllowUnexported(span{})))
+			}
 			for ; (int64(next)+2)*100*ms < now; next++ {
 				if got, want := quick.collect(next), slow.collect(next); !cmp.Equal(got, want) {
 					rt.Fatalf("window %d: -slow +quick:\n%s", next, cmp.Diff(want, got))
@@ -690,6 +708,64 @@ func TestQuickCountsAreTheSame(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A quickly counted record is complete, and belongs to a span that is open.
+func TestQuickNeedsWholeRecords(t *testing.T) {
+	w := newWorld(t, spec("a", 50*time.Millisecond))
+	for range 1 << (minLogSlots - 1) { // the next records have the slots of these
+		w.end(0, w.start(0, 1, ms), 1, ms)
+	}
+	w.poll(1)
+	w.start(0, 1, ms)
+	w.poll(1) // a place in the table, and the row counts quickly
+	words := []uint64{1<<textShift | uint64(2*ms), uint64(start)<<kindShift | 5<<classShift | noRing<<ringShift}
+	for i, order := range [][]int{{0, 1}, {1, 0}} {
+		slot := w.take(0)
+		w.put(0, slot, order[0], words[order[0]])
+		w.poll(3)
+		if open := w.o.pairer.open(); len(open) != i+1 {
+			t.Errorf("words in the order %v: after the first, %v are open", order, open)
+		}
+		w.put(0, slot, order[1], words[order[1]])
+		w.poll(4)
+		if s := w.o.pairer.open()[SpanID(5<<classShift|slot)]; s.start != 2*ms {
+			t.Errorf("words in the order %v: the span started at %d", order, s.start)
+		}
+	}
+	for _, ring := range []uint64{2, 254} {
+		w.end(0, SpanID(5<<classShift|ring<<ringShift|300), 1, 5*ms)
+	}
+	w.poll(5)
+	const pairs = 1 << (minLogSlots - 1)
+	w.want(outcome.Counts{Starts: pairs + 3, Ends: pairs + 2, Successes: pairs, Orphans: 2, Timeouts: 3})
+}
+
+// A quickly counted span times out before older ones that may last longer.
+func TestQuickSpanTimesOut(t *testing.T) {
+	w := newWorld(t, spec("a", 20*time.Millisecond), spec("b", 10*time.Second))
+	w.start(1, 2, ms)
+	w.poll(10)
+	w.want(outcome.Counts{})
+	w.end(0, w.start(0, 1, 310*ms), 1, 311*ms) // from now on the row counts quickly
+	w.start(1, 1, 312*ms)
+	w.poll(315)
+	w.want(outcome.Counts{})
+	w.want(outcome.Counts{})
+	w.want(outcome.Counts{Starts: 2, Ends: 1, Successes: 1, Timeouts: 1})
+}
+
+// open returns the open spans.
+func (p *pairer) open() map[SpanID]span {
+	open := maps.Clone(p.old)
+	for _, t := range p.recent {
+		for _, s := range t.places {
+			if s.id != 0 {
+				open[s.id] = s
+			}
+		}
+	}
+	return open
 }
 
 // A planned observes a ring with a plan that can change.

@@ -149,10 +149,10 @@ func (r *reader) head(ring int) uint64 {
 func (r *reader) word(i int) uint64 { return binary.LittleEndian.Uint64(r.heads[i*wordSize:]) }
 
 // records calls each for records written since the last call, ring by ring, and returns the number
-// of lost records. It spends at most a number of slots, including readCost, and loses the records
+// of lost records. quickly may remove records from the front of a batch instead. It may remove none. It spends at most a number of slots, including readCost, and loses the records
 // beyond that. At most half of them are spent on holes. now is the present time, nanoseconds of
 // CLOCK_MONOTONIC.
-func (r *reader) records(now int64, most uint64, each func(*record)) (lost uint64, err error) {
+func (r *reader) records(now int64, most uint64, quickly func(*batch), each func(*record)) (lost uint64, err error) {
 	r.spent = 0
 	if err := r.readWords(r.heads, 0); err != nil {
 		return 0, err
@@ -170,7 +170,7 @@ func (r *reader) records(now int64, most uint64, each func(*record)) (lost uint6
 		}
 	}
 	for ring := range r.parts {
-		n, err := r.advance(ring, now, since, most, each)
+		n, err := r.advance(ring, now, since, most, quickly, each)
 		lost += n
 		r.filled = r.filled || n > 0
 		if err != nil {
@@ -259,7 +259,7 @@ func (r *reader) hold(p *part, h hole) (lost uint64) {
 }
 
 // advance reads new slots of a ring, while it has spent less than most.
-func (r *reader) advance(ring int, now, since int64, most uint64, each func(*record)) (lost uint64, err error) {
+func (r *reader) advance(ring int, now, since int64, most uint64, quickly func(*batch), each func(*record)) (lost uint64, err error) {
 	p := &r.parts[ring]
 	end := r.head(ring) + 1
 	if end < p.next || end >= 1<<59 {
@@ -277,15 +277,14 @@ func (r *reader) advance(ring int, now, since int64, most uint64, each func(*rec
 		if err := r.readSlots(ring, p.next, n); err != nil {
 			return lost, err
 		}
-		lap := p.next >> r.header.logSlots & lapMask // the same for all of these slots
-		for i := range n {
-			slot := p.next
-			if r.decodeUsual(ring, slot, lap, i, now) {
-				p.next++
-				each(&r.record)
-				continue
+		b := batch{r.buffer[:n*recordSize], ring, p.next, p.next >> r.header.logSlots & lapMask, now + r.offset, r.offset}
+		for first := p.next; p.next < first+n; b.skip(1) {
+			quickly(&b)
+			if p.next = b.slot; p.next == first+n {
+				break
 			}
-			s, err := r.decode(ring, slot, i, now)
+			slot := p.next
+			s, err := r.decode(ring, slot, slot-first, now)
 			if err != nil {
 				return lost, err
 			}
@@ -347,18 +346,6 @@ func (r *reader) decode(ring int, slot, i uint64, now int64) (state, error) {
 		r.hasExtras = true
 	}
 	return r.record.extend(r.extras[i*wordSize:], &r.header, slot), nil
-}
-
-// decodeUsual is decode for a complete record without an extension. It returns false for all
-// others.
-func (r *reader) decodeUsual(ring int, slot, lap, i uint64, now int64) bool {
-	data := r.buffer[i*recordSize:][:recordSize]
-	w0 := binary.LittleEndian.Uint64(data)
-	w1 := binary.LittleEndian.Uint64(data[wordSize:])
-	if w0>>lapShift != lap || w1>>(kindShift+2) != lap<<(lapShift-kindShift-2) {
-		return false
-	}
-	return r.record.set(w0, w1, ring, slot, now+r.offset, r.offset)
 }
 
 // index returns the index of a slot among the slots of all rings.

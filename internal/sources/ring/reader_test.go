@@ -20,7 +20,7 @@ import (
 func collect(t testing.TB, r *reader, now int64) ([]record, uint64) {
 	t.Helper()
 	var all []record
-	lost, err := r.records(now, math.MaxUint64, func(rec *record) { all = append(all, *rec) })
+	lost, err := r.records(now, math.MaxUint64, func(*batch) {}, func(rec *record) { all = append(all, *rec) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestSeenAndLostAreAll(t *testing.T) {
 		var under []writing
 		fired, seen, lost := uint64(0), uint64(0), uint64(0)
 		read := func() {
-			gone, err := r.records(1<<39, math.MaxUint64, func(rec *record) {
+			gone, err := r.records(1<<39, math.MaxUint64, func(*batch) {}, func(rec *record) {
 				seen++
 				if slot := rec.span.slot(); rec.time != int64(slot) || slot%2 == 1 && rec.process != 0 || slot%2 == 0 && rec.process != slot {
 					t.Fatalf("words of two records: %+v", rec)
@@ -284,7 +284,7 @@ func TestHostileRing(t *testing.T) {
 		ring := newFakeRing(1, minLogSlots)
 		r := ring.open(t)
 		test.change(ring)
-		if _, err := r.records(1, math.MaxUint64, func(*record) {}); !errors.Is(err, ErrBroken) {
+		if _, err := r.records(1, math.MaxUint64, func(*batch) {}, func(*record) {}); !errors.Is(err, ErrBroken) {
 			t.Errorf("%s: error %v", test.what, err)
 		}
 	}
@@ -307,7 +307,7 @@ func TestOnlyHeadsMove(t *testing.T) {
 	ring := newFakeRing(1, 16)
 	r := ring.open(t)
 	ring.words[wordHeads] += 1 << 16
-	if _, err := r.records(1, math.MaxUint64, func(*record) {}); !errors.Is(err, ErrBroken) || cap(r.parts[0].holes) > 2*maxTorn {
+	if _, err := r.records(1, math.MaxUint64, func(*batch) {}, func(*record) {}); !errors.Is(err, ErrBroken) || cap(r.parts[0].holes) > 2*maxTorn {
 		t.Errorf("%v, room for %d", err, cap(r.parts[0].holes))
 	}
 }

@@ -12,6 +12,22 @@ func (s SpanID) Class() uint { return uint(s >> classShift & 0xf) }
 func (s SpanID) ring() int    { return int(s >> ringShift & 0xff) }
 func (s SpanID) slot() uint64 { return uint64(s) & slotMask }
 
+// The record of a start contains the ID of the parent, or of no ring if there is none, with the class
+// of the span.
+
+// ofStart returns the ID of the span whose start has taken a slot, if its record contains s.
+func (s SpanID) ofStart(ring int, slot uint64) SpanID {
+	return SpanID(uint64(s)&^(1<<classShift-1) | uint64(ring)<<ringShift | slot&slotMask)
+}
+
+// parent returns the ID of the parent, if the record of a start contains s. It returns 0 for none.
+func (s SpanID) parent() SpanID {
+	if s.ring() == noRing {
+		return 0
+	}
+	return s
+}
+
 // A kind is the kind of event in a record.
 type kind uint8
 
@@ -74,10 +90,7 @@ func (r *record) set(w0, w1 uint64, ring int, slot uint64, now, offset int64) bo
 	r.span = SpanID(w1 & spanMask)
 	r.parent, r.process, r.class = 0, 0, 0
 	if r.kind == start {
-		if r.span.ring() != noRing {
-			r.parent = r.span
-		}
-		r.span = SpanID(uint64(r.span)&^(1<<classShift-1) | uint64(ring)<<ringShift | slot&slotMask)
+		r.span, r.parent = r.span.ofStart(ring, slot), r.span.parent()
 	}
 	return true
 }
