@@ -204,10 +204,10 @@ func TestWindowAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkHundredProbes measures one window of a hundred probes of 1000 bins. Half of the probes
+// BenchmarkHundredOutcomes measures one window of a hundred probes of 1000 bins. Half of the probes
 // are sequences, and all outcomes are new. It calculates the ΔQs, and for each probe the
 // confidence bounds over the last 30 windows.
-func BenchmarkHundredProbes(b *testing.B) {
+func BenchmarkHundredOutcomes(b *testing.B) {
 	p, outcome, fill := hundred(b)
 	g, err := dq.NewGrid(ms, 1000)
 	if err != nil {

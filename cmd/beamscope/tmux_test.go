@@ -316,7 +316,7 @@ func (p *pane) changeDiagram() {
 	p.await("? help") // no longer in the text
 }
 
-// changeParameters sets dMax and a QTA of the probe.
+// changeParameters sets dMax and a QTA of the outcome probe.
 func (p *pane) changeParameters() {
 	p.t.Helper()
 	p.keys("m")
@@ -339,7 +339,7 @@ func (p *pane) changeParameters() {
 	p.await("from the next window on the new parameters hold", "All of this is in force", "dMax 40ms")
 }
 
-// setTriggers sets two triggers of the probe.
+// setTriggers sets two triggers of the outcome probe.
 func (p *pane) setTriggers() {
 	p.t.Helper()
 	p.keys("t")

@@ -81,7 +81,7 @@ func bounds(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	probe, ok := strictly(ts).Probes[args[0]]
 	if !ok {
-		ts.Fatalf("no probe %s", args[0])
+		ts.Fatalf("no outcome %s", args[0])
 	}
 	var got *span
 	kind, at, _ := strings.Cut(args[1], ":")

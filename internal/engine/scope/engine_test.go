@@ -21,7 +21,7 @@ func TestObserved(t *testing.T) {
 	c := counts("a", 1, 2, 0, 3)
 	c.Failures, c.Timeouts = 1, 1
 	f := newPlay(t, system(t, "", spec("a", 4))).step(c)
-	p := probe(t, f, "a")
+	p := outcomeOf(t, f, "a")
 	got := []string{fmt.Sprint(p.Observed.Instances(), p.Rate()) + p.Insufficient}
 	for _, q := range scope.Quantiles() {
 		d, ok := p.Observed.QuantileFigure(q)
@@ -55,7 +55,7 @@ func TestCalculated(t *testing.T) {
 		{"both", []float64{0, 0, 0.5, 0.5}, []float64{0, 0.5, 0.5, 0.5}},
 		{"one", []float64{0, 1, 1, 1}, []float64{1, 1, 1, 1}},
 	} {
-		p := probe(t, f, tc.name)
+		p := outcomeOf(t, f, tc.name)
 		if p.Calculated.Empty() {
 			t.Fatalf("%s: nothing was calculated", tc.name)
 		}
@@ -96,7 +96,7 @@ func TestCalculatedWithoutARareBranch(t *testing.T) {
 		{losing(counts("rare", 0, 0, 3, 0), 1), 1, 1, 102, "loss"},
 	} {
 		f := p.step(counts("often", 100, 0, 0, 0), tt.rare)
-		row := probe(t, f, "probe")
+		row := outcomeOf(t, f, "probe")
 		if row.Calculated.Empty() {
 			t.Fatalf("%v: nothing is calculated", tt.rare.Bins)
 		}
@@ -108,7 +108,7 @@ func TestCalculatedWithoutARareBranch(t *testing.T) {
 			t.Errorf("%v: from %d, insufficient %q, met %v", tt.rare.Bins, row.CalculatedFrom, row.CalculatedInsufficient, row.CalculatedJudgement.Met)
 		}
 	}
-	row := probe(t, p.step(counts("often", 0, 0, 0, 0), counts("rare", 0, 0, 0, 0)), "probe")
+	row := outcomeOf(t, p.step(counts("often", 0, 0, 0, 0), counts("rare", 0, 0, 0, 0)), "probe")
 	if !row.Calculated.Empty() || row.CalculatedInsufficient != "no instances" {
 		t.Errorf("no branch has instances: %v, insufficient %q", row.Calculated, row.CalculatedInsufficient)
 	}
@@ -150,10 +150,10 @@ func TestNotCounted(t *testing.T) {
 func TestPartlyCalculated(t *testing.T) {
 	s := system(t, "ab = a -> b; bc = b -> c;", spec("a", 2), spec("b", 2), spec("c", 2), spec("ab", 4), spec("bc", 4))
 	f := newPlay(t, s).step(counts("a", 0, 0), counts("b", 1, 0), counts("c", 1, 0), counts("ab", 1, 0, 0, 0), counts("bc", 1, 0, 0, 0))
-	if p := probe(t, f, "ab"); !p.Calculated.Empty() || p.CalculatedInsufficient == "" || p.Divergence != nil {
+	if p := outcomeOf(t, f, "ab"); !p.Calculated.Empty() || p.CalculatedInsufficient == "" || p.Divergence != nil {
 		t.Errorf("ab: %v, %q", p.Calculated, p.CalculatedInsufficient)
 	}
-	if p := probe(t, f, "bc"); p.Calculated.Empty() || p.CalculatedInsufficient != "" || p.Divergence == nil {
+	if p := outcomeOf(t, f, "bc"); p.Calculated.Empty() || p.CalculatedInsufficient != "" || p.Divergence == nil {
 		t.Errorf("bc: %v, %q", p.Calculated, p.CalculatedInsufficient)
 	}
 }
@@ -164,7 +164,7 @@ func TestFewAndNone(t *testing.T) {
 	s := system(t, "ab = a -> b", spec("a", 4), spec("b", 4), spec("ab", 8))
 	s.Samples = 50
 	f := newPlay(t, s).step(counts("a", 0, 3, 0, 0), counts("b", 0, 0, 0, 0), counts("ab", 0, 0, 60, 0, 0, 0, 0, 0))
-	if p := probe(t, f, "ab"); !p.Calculated.Empty() || p.CalculatedInsufficient != "no instances" || p.Divergence != nil {
+	if p := outcomeOf(t, f, "ab"); !p.Calculated.Empty() || p.CalculatedInsufficient != "no instances" || p.Divergence != nil {
 		t.Errorf("ab: %v, %q, %v", p.Calculated, p.CalculatedInsufficient, p.Divergence)
 	}
 }
@@ -229,7 +229,7 @@ func TestMean(t *testing.T) {
 	}{
 		{early, 1, 1}, {late, 2, 0.5}, {late, 3, 1.0 / 3}, {late, 3, 0}, {none, 2, 0}, {none, 1, 0}, {none, 0, 0}, {early, 1, 1},
 	} {
-		m := probe(t, p.step(tc.counts), "a").Mean
+		m := outcomeOf(t, p.step(tc.counts), "a").Mean
 		if m.Windows != tc.windows || m.Windows > 0 && math.Abs(m.Band.Mean[1]-tc.mean) > 1e-12 {
 			t.Errorf("window %d: mean of %d windows, want %d of %v: %v", i, m.Windows, tc.windows, tc.mean, m.Band.Mean)
 		}
@@ -276,7 +276,7 @@ func TestConfigureDiagramAndWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := p.step(batch...)
-	if x := probe(t, f, "x"); x.Mean.Windows != 2 || x.CalculatedMean.Windows != 1 || len(f.Notices) != 1 {
+	if x := outcomeOf(t, f, "x"); x.Mean.Windows != 2 || x.CalculatedMean.Windows != 1 || len(f.Notices) != 1 {
 		t.Errorf("another diagram: means of %d and %d windows, %q", x.Mean.Windows, x.CalculatedMean.Windows, f.Notices)
 	}
 	slow := system(t, "x = f:x(a, b);", specs...)
@@ -285,7 +285,7 @@ func TestConfigureDiagramAndWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	f = p.step(batch...)
-	if x := probe(t, f, "x"); x.Mean.Windows != 1 || x.CalculatedMean.Windows != 1 || len(f.Notices) != 1 {
+	if x := outcomeOf(t, f, "x"); x.Mean.Windows != 1 || x.CalculatedMean.Windows != 1 || len(f.Notices) != 1 {
 		t.Errorf("another window: means of %d and %d windows, %q", x.Mean.Windows, x.CalculatedMean.Windows, f.Notices)
 	}
 }
@@ -319,13 +319,13 @@ func TestVMsComeAndGo(t *testing.T) {
 	if f := p.step(); len(f.Outcomes) != 1 || f.Outcomes[0].VM != (outcome.VM{}) || !f.Outcomes[0].Observed.Empty() {
 		t.Errorf("without VMs: %+v", f.Outcomes)
 	}
-	if m := probe(t, p.step(counts("a", 1, 0)), "a").Mean.Windows; m != 4 {
+	if m := outcomeOf(t, p.step(counts("a", 1, 0)), "a").Mean.Windows; m != 4 {
 		t.Errorf("away for a window, and come back with the mean of %d windows", m)
 	}
 	for range scope.DefaultHistory {
 		p.step()
 	}
-	if m := probe(t, p.step(counts("a", 1, 0)), "a").Mean.Windows; m != 1 {
+	if m := outcomeOf(t, p.step(counts("a", 1, 0)), "a").Mean.Windows; m != 1 {
 		t.Errorf("another one, with the mean of %d windows", m)
 	}
 }
@@ -395,7 +395,7 @@ func TestManyBins(t *testing.T) {
 		s.Outcomes[i].Spec.BinWidth = time.Microsecond
 	}
 	f := newPlay(t, s).step(counts("a", 1, 0), counts("b", 1, 0), at("x", 100, 1, 3))
-	if x := probe(t, f, "x"); x.CalculatedMean.Width <= time.Microsecond || x.CalculatedMean.Windows != 1 {
+	if x := outcomeOf(t, f, "x"); x.CalculatedMean.Width <= time.Microsecond || x.CalculatedMean.Windows != 1 {
 		t.Errorf("the mean is of bins of %v and %d windows", x.CalculatedMean.Width, x.CalculatedMean.Windows)
 	}
 }
@@ -415,7 +415,7 @@ func TestInstances(t *testing.T) {
 		},
 	})
 	var got []uint64
-	for _, i := range probe(t, f, "a").Instances {
+	for _, i := range outcomeOf(t, f, "a").Instances {
 		got = append(got, i.ID)
 	}
 	if diff := cmp.Diff([]uint64{5, 2, 3, 4, 1}, got); diff != "" {
@@ -492,7 +492,7 @@ func TestEquallyBadInstances(t *testing.T) {
 	}
 	f := p.batch(outcome.Batch{Counts: []outcome.Counts{counts("a", 3)}, Instances: []outcome.Instance{at(1, 30), at(3, 20), at(2, 20)}})
 	var ids []uint64
-	for _, i := range probe(t, f, "a").Instances {
+	for _, i := range outcomeOf(t, f, "a").Instances {
 		ids = append(ids, i.ID)
 	}
 	if diff := cmp.Diff([]uint64{2, 3, 1}, ids); diff != "" {
@@ -507,14 +507,14 @@ func TestCalculatedWithoutACompleteBranch(t *testing.T) {
 		spec("hit", 4), spec("back", 4), spec("late", 4), spec("pick", 8), spec("probe", 8)))
 	for _, name := range []string{"pick", "probe"} {
 		f := p.step(counts("hit", 0, 0, 0, 0), counts("back", 10, 0, 0, 0), counts("late", 0, 0, 0, 0), counts(name, 10, 0, 0, 0, 0, 0, 0, 0))
-		row := probe(t, f, name)
+		row := outcomeOf(t, f, name)
 		if !row.Calculated.Empty() || row.CalculatedFrom != 0 || row.CalculatedInsufficient != "no instances" || row.Divergence != nil {
 			t.Errorf("%s: %v, from %d, insufficient: %q, divergence %v", name, row.Calculated, row.CalculatedFrom, row.CalculatedInsufficient, row.Divergence)
 		}
 	}
 	lost := counts("back", 10, 0, 0, 0)
 	lost.Loss.NoRoom = 1
-	row := probe(t, p.step(counts("hit", 0, 0, 0, 0), lost, counts("late", 0, 0, 0, 0)), "pick")
+	row := outcomeOf(t, p.step(counts("hit", 0, 0, 0, 0), lost, counts("late", 0, 0, 0, 0)), "pick")
 	if row.CalculatedFrom != 0 || row.CalculatedInsufficient != "loss" {
 		t.Errorf("with loss: from %d, insufficient: %q", row.CalculatedFrom, row.CalculatedInsufficient)
 	}
@@ -527,7 +527,7 @@ func TestCalculatedWithABranchOfSeveralVMs(t *testing.T) {
 	second, third := counts("there", 10, 0, 0, 0), counts("there", 0, 0, 0, 10)
 	second.VM, third.VM = outcome.VM{PID: 8}, outcome.VM{PID: 9}
 	for here, from := range map[uint64]uint64{9: 16, 0: 0} {
-		row := probe(t, p.step(counts("here", here, 0, 0, 0), second, third, counts("pick", 10, 0, 0, 0)), "pick")
+		row := outcomeOf(t, p.step(counts("here", here, 0, 0, 0), second, third, counts("pick", 10, 0, 0, 0)), "pick")
 		if row.CalculatedFrom != from || row.CalculatedInsufficient != "nothing to calculate from" || row.Divergence != nil {
 			t.Errorf("%d: from %d, insufficient: %q, divergence %v", here, row.CalculatedFrom, row.CalculatedInsufficient, row.Divergence)
 		}
@@ -559,7 +559,7 @@ func TestWorstReasonOfSeveral(t *testing.T) {
 			if a == "" || a == "too few instances" && b != "" {
 				want = b
 			}
-			if got := probe(t, newPlay(t, s).step(first("a"), second("b")), "ab").CalculatedInsufficient; got != want {
+			if got := outcomeOf(t, newPlay(t, s).step(first("a"), second("b")), "ab").CalculatedInsufficient; got != want {
 				t.Errorf("%q and %q: %q, want %q", a, b, got, want)
 			}
 		}
@@ -570,7 +570,7 @@ func TestWorstReasonOfSeveral(t *testing.T) {
 // possible number.
 func TestInstancesOfARareBranch(t *testing.T) {
 	s := system(t, "x = p:pick[0.999999999999999, 1e-30](often, rare)", spec("often", 1), spec("rare", 1), spec("x", 1))
-	if row := probe(t, newPlay(t, s).step(counts("often", 0), counts("rare", 3)), "x"); row.CalculatedFrom != dq.MaxInstances {
+	if row := outcomeOf(t, newPlay(t, s).step(counts("often", 0), counts("rare", 3)), "x"); row.CalculatedFrom != dq.MaxInstances {
 		t.Errorf("from %d, want %d", row.CalculatedFrom, uint64(dq.MaxInstances))
 	}
 }
@@ -580,7 +580,7 @@ func TestJustEnoughInstances(t *testing.T) {
 	for n, want := range map[uint64]string{9: "too few instances", 10: "", 11: ""} {
 		s := system(t, "", spec("a", 1))
 		s.Samples = 10
-		if got := probe(t, newPlay(t, s).step(counts("a", n)), "a").Insufficient; got != want {
+		if got := outcomeOf(t, newPlay(t, s).step(counts("a", n)), "a").Insufficient; got != want {
 			t.Errorf("%d instances: %q, want %q", n, got, want)
 		}
 	}

@@ -55,7 +55,7 @@ func (p *play) explain(n uint64, instances ...outcome.Instance) *scope.Frame {
 // explained returns the explanation of an outcome, and fails if there is none.
 func explained(t testing.TB, f *scope.Frame, name string) *scope.Explained {
 	t.Helper()
-	x := probe(t, f, name).Explained
+	x := outcomeOf(t, f, name).Explained
 	if x == nil {
 		t.Fatalf("window %d of %s is not explained", f.Number, name)
 	}
@@ -81,7 +81,7 @@ func TestExplainedShares(t *testing.T) {
 	if got, want := got.Sentence(), "89 % of the time of 2 instances was waiting in the mailbox of queue_2"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if x := probe(t, p.step(counts("a", 3)), "a").Explained; x != nil {
+	if x := outcomeOf(t, p.step(counts("a", 3)), "a").Explained; x != nil {
 		t.Errorf("a window without traces is explained by %+v", x)
 	}
 }
@@ -136,7 +136,7 @@ func TestSharesAddUp(t *testing.T) {
 				total += instances[id].Elapsed()
 			}
 			f := p.batch(outcome.Batch{Time: noon, Counts: []outcome.Counts{counts("a", 16)}, Instances: instances})
-			x := probe(t, f, "a").Explained
+			x := outcomeOf(t, f, "a").Explained
 			if total == 0 {
 				if x != nil {
 					r.Fatalf("no time is explained by %+v", x)

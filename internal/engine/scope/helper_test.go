@@ -112,8 +112,8 @@ func fired(f *scope.Frame) []string {
 	return all
 }
 
-// outcome returns the only row of an outcome.
-func probe(t testing.TB, f *scope.Frame, name string) *scope.Outcome {
+// outcomeOf returns the only row of an outcome.
+func outcomeOf(t testing.TB, f *scope.Frame, name string) *scope.Outcome {
 	t.Helper()
 	var found *scope.Outcome
 	for i := range f.Outcomes {
@@ -126,7 +126,7 @@ func probe(t testing.TB, f *scope.Frame, name string) *scope.Outcome {
 		found = &f.Outcomes[i]
 	}
 	if found == nil {
-		t.Fatalf("there is no probe %s", name)
+		t.Fatalf("there is no outcome %s", name)
 	}
 	return found
 }

@@ -60,7 +60,7 @@ func TestCloneSharesNothing(t *testing.T) {
 	own, shared := map[string]uintptr{}, map[string]uintptr{}
 	memory("frame", reflect.ValueOf(frame).Elem(), shared)
 	memory("frame", reflect.ValueOf(frame.Clone()).Elem(), own)
-	if len(own) < 25 || len(frame.Fired) == 0 || len(probe(t, frame, "x").Active) == 0 {
+	if len(own) < 25 || len(frame.Fired) == 0 || len(outcomeOf(t, frame, "x").Active) == 0 {
 		t.Errorf("only %d places refer to memory", len(own))
 	}
 	for path, at := range own {
@@ -96,7 +96,7 @@ func TestFewInstancesOfABranch(t *testing.T) {
 	for samples, want := range map[uint64]string{40: "", 41: "too few instances"} {
 		s := system(t, "probe = p:pick[0.5, 0.5](one, other)", spec("one", 4), spec("other", 4), spec("probe", 4), spec("pick", 4))
 		s.Samples = samples
-		row := probe(t, newPlay(t, s).step(counts("one", 10, 0, 0, 0), counts("other", 0, 100, 0, 0)), "pick")
+		row := outcomeOf(t, newPlay(t, s).step(counts("one", 10, 0, 0, 0), counts("other", 0, 100, 0, 0)), "pick")
 		if row.CalculatedInsufficient != want || row.CalculatedFrom != 40 {
 			t.Errorf("%d samples: %q, from %d", samples, row.CalculatedInsufficient, row.CalculatedFrom)
 		}
@@ -110,7 +110,7 @@ func TestBoundsOfMeans(t *testing.T) {
 		s.Bounds = b
 		p := newPlay(t, s)
 		p.step(counts("a", 30, 10))
-		band := probe(t, p.step(counts("a", 10, 30)), "a").Mean.Band
+		band := outcomeOf(t, p.step(counts("a", 10, 30)), "a").Mean.Band
 		return band.Hi[1] - band.Lo[1]
 	}
 	// With shares of 3/4 and 1/4 the standard deviation is 1/4, and the standard error is that
@@ -209,7 +209,7 @@ func TestChanceOfFewInstancesBehind(t *testing.T) {
 		s := system(t, "x = a -> b;", spec("a", 4), spec("b", 4), spec("x", 8))
 		s.Samples = 10
 		p := newPlay(t, s)
-		x := probe(t, p.step(counts("a", tt.n, tt.n, 0, 0), counts("b", tt.n, tt.n, 0, 0), counts("x", 2500, 0, 2500, 0, 5000, 0, 0, 0)), "x")
+		x := outcomeOf(t, p.step(counts("a", tt.n, tt.n, 0, 0), counts("b", tt.n, tt.n, 0, 0), counts("x", 2500, 0, 2500, 0, 5000, 0, 0, 0)), "x")
 		if x.CalculatedInsufficient != tt.insufficient || x.Divergence == nil {
 			t.Fatalf("%d instances: %q, %+v", tt.n, x.CalculatedInsufficient, x.Divergence)
 		}
@@ -227,14 +227,14 @@ func TestCalculatedInWiderBins(t *testing.T) {
 	last := func(name string) outcome.Counts { return at(name, bins, 1, 0, bins-1) }
 	p := newPlay(t, s)
 	for n := range 2 {
-		x := probe(t, p.step(last("a"), last("b"), last("x")), "x")
+		x := outcomeOf(t, p.step(last("a"), last("b"), last("x")), "x")
 		if x.Calculated.Width() != 2*ms || x.CalculatedMean.Width != 2*ms || x.CalculatedMean.Windows != n+1 {
 			t.Errorf("calculated in bins of %v, the mean of %d windows in bins of %v", x.Calculated.Width(), x.CalculatedMean.Windows, x.CalculatedMean.Width)
 		}
 	}
 	// A result in narrower bins joins the same mean again.
 	first := func(name string) outcome.Counts { return at(name, bins, 2, 0) }
-	if x := probe(t, p.step(first("a"), first("b"), first("x")), "x"); x.CalculatedMean.Width != 2*ms || x.CalculatedMean.Windows != 2 {
+	if x := outcomeOf(t, p.step(first("a"), first("b"), first("x")), "x"); x.CalculatedMean.Width != 2*ms || x.CalculatedMean.Windows != 2 {
 		t.Errorf("the mean of %d windows in bins of %v", x.CalculatedMean.Windows, x.CalculatedMean.Width)
 	}
 }
@@ -308,7 +308,7 @@ func TestSilenceOfTheSameEvents(t *testing.T) {
 	if err := p.engine.Configure(wider); err != nil {
 		t.Fatal(err)
 	}
-	if a := probe(t, p.step(counts("a", 0, 0, 0, 0)), "a"); a.Silent != 4*time.Second || !a.Seen {
+	if a := outcomeOf(t, p.step(counts("a", 0, 0, 0, 0)), "a"); a.Silent != 4*time.Second || !a.Seen {
 		t.Errorf("in other bins: silent for %v, seen %v", a.Silent, a.Seen)
 	}
 	another := system(t, "", spec("a", 4))
@@ -316,7 +316,7 @@ func TestSilenceOfTheSameEvents(t *testing.T) {
 	if err := p.engine.Configure(another); err != nil {
 		t.Fatal(err)
 	}
-	if a := probe(t, p.step(counts("a", 0, 0, 0, 0)), "a"); a.Silent != time.Second || a.Seen {
+	if a := outcomeOf(t, p.step(counts("a", 0, 0, 0, 0)), "a"); a.Silent != time.Second || a.Seen {
 		t.Errorf("of other events: silent for %v, seen %v", a.Silent, a.Seen)
 	}
 }
@@ -343,7 +343,7 @@ func TestForget(t *testing.T) {
 			p.step(other)
 		}
 		f := p.step(counts("a", 1, 0))
-		if a := probe(t, f, "a"); a.Mean.Windows != tt.windows {
+		if a := outcomeOf(t, f, "a"); a.Mean.Windows != tt.windows {
 			t.Errorf("%+v: a mean of %d windows", tt, a.Mean.Windows)
 		}
 	}
@@ -381,7 +381,7 @@ func meanInTheWidestBins(t *testing.T, definition string) {
 	failed := outcome.Counts{Outcome: "b", VM: beam, Bins: make([]uint64, 4), Starts: 3, Ends: 3, Failures: 3}
 	p := newPlay(t, s)
 	for n, b := range []outcome.Counts{failed, counts("b", 1, 0, 1, 0), failed} {
-		x := probe(t, p.step(counts("a", 1, 0, 1, 0, 0, 0, 0, 0), b, at("x", 16, 1, 3)), "x")
+		x := outcomeOf(t, p.step(counts("a", 1, 0, 1, 0, 0, 0, 0, 0), b, at("x", 16, 1, 3)), "x")
 		if x.CalculatedMean.Width != 2*ms || x.CalculatedMean.Windows != n+1 {
 			t.Errorf("window %d: a mean of %d windows in bins of %v", n, x.CalculatedMean.Windows, x.CalculatedMean.Width)
 		}
@@ -481,7 +481,7 @@ func TestConfigureBeginsAnew(t *testing.T) {
 			c.Bins = append(c.Bins, 0)
 		}
 		f := p.step(c)
-		if n := probe(t, f, "a").Mean.Windows; n != 1 {
+		if n := outcomeOf(t, f, "a").Mean.Windows; n != 1 {
 			t.Errorf("%s: the mean is of %d windows, want 1", what, n)
 		}
 		if got := strings.Join(f.Notices, "\n"); got != tt.notice {

@@ -58,7 +58,7 @@ func TestSeen(t *testing.T) {
 	} {
 		c := tt.counts
 		c.Outcome, c.VM, c.Bins = "a", beam, make([]uint64, 4)
-		if a := probe(t, newPlay(t, system(t, "", spec("a", 4))).step(c), "a"); a.Seen != tt.want {
+		if a := outcomeOf(t, newPlay(t, system(t, "", spec("a", 4))).step(c), "a"); a.Seen != tt.want {
 			t.Errorf("%s: seen: %v", name, a.Seen)
 		}
 	}

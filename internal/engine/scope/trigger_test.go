@@ -220,7 +220,7 @@ func TestInsufficient(t *testing.T) {
 		} {
 			for range 5 {
 				f := p.step(c)
-				if got := probe(t, f, "a").Insufficient; got != why || len(f.Fired) > 0 {
+				if got := outcomeOf(t, f, "a").Insufficient; got != why || len(f.Fired) > 0 {
 					t.Errorf("%s: %q, fired %+v; want %q", kind[0], got, f.Fired, why)
 				}
 			}
@@ -251,7 +251,7 @@ func TestOneIncident(t *testing.T) {
 		{bad, fires},
 	} {
 		f := p.step(tc.counts)
-		a := probe(t, f, "a")
+		a := outcomeOf(t, f, "a")
 		if (len(f.Fired) == 1) != (tc.want == fires) || (len(a.Active) == 1) != (tc.want != quiet) {
 			t.Errorf("window %d: fired %v, active %v", i, fired(f), a.Active)
 		}
@@ -308,7 +308,7 @@ func TestDivergence(t *testing.T) {
 	dependent := at("x", 40, 400, 2, 20)
 	for i := range 3 {
 		f := p.step(a, b, dependent)
-		d := probe(t, f, "x").Divergence
+		d := outcomeOf(t, f, "x").Divergence
 		if d.Distance.Lo > 0.25 || d.Distance.Lo < 0.25-1e-9 || d.Chance > 0.01 {
 			t.Errorf("window %d: %+v", i, d)
 		}
@@ -319,8 +319,8 @@ func TestDivergence(t *testing.T) {
 		}
 	}
 	lossy := p.step(losing(a, 1), b, dependent)
-	if probe(t, lossy, "x").CalculatedInsufficient != "loss" {
-		t.Errorf("with loss: %q", probe(t, lossy, "x").CalculatedInsufficient)
+	if outcomeOf(t, lossy, "x").CalculatedInsufficient != "loss" {
+		t.Errorf("with loss: %q", outcomeOf(t, lossy, "x").CalculatedInsufficient)
 	}
 }
 
@@ -384,7 +384,7 @@ func TestSilence(t *testing.T) {
 		{nothing, time.Second, false},
 	} {
 		f := p.step(tc.counts)
-		a := probe(t, f, "a")
+		a := outcomeOf(t, f, "a")
 		if a.Silent != tc.silent || (len(f.Fired) == 1) != tc.fires {
 			t.Errorf("window %d: silent for %v, fired %v", i, a.Silent, fired(f))
 		}
@@ -401,7 +401,7 @@ func TestSilenceOfADefinition(t *testing.T) {
 	p := newPlay(t, s)
 	nothing := func() *scope.Frame { return p.step(counts("whole", 0, 0), counts("a", 0, 0), counts("b", 0, 0)) }
 	for range 5 {
-		if f := p.step(counts("whole", 0, 0), counts("a", 1, 0), counts("b", 1, 0)); len(f.Fired) != 0 || probe(t, f, "whole").Silent != 0 {
+		if f := p.step(counts("whole", 0, 0), counts("a", 1, 0), counts("b", 1, 0)); len(f.Fired) != 0 || outcomeOf(t, f, "whole").Silent != 0 {
 			t.Errorf("its parts have instances: %v", fired(f))
 		}
 	}
@@ -415,8 +415,8 @@ func TestSilenceOfADefinition(t *testing.T) {
 	for range 2 {
 		p.step(counts("whole", 0, 0), counts("a", 1, 0), counts("b", 1, 0))
 	}
-	if f := p.step(counts("whole", 0, 0), counts("a", 1, 0), counts("b", 1, 0)); probe(t, f, "whole").Silent != 3*time.Second {
-		t.Errorf("silent for %v", probe(t, f, "whole").Silent)
+	if f := p.step(counts("whole", 0, 0), counts("a", 1, 0), counts("b", 1, 0)); outcomeOf(t, f, "whole").Silent != 3*time.Second {
+		t.Errorf("silent for %v", outcomeOf(t, f, "whole").Silent)
 	}
 }
 
@@ -428,7 +428,7 @@ func TestSilenceSurvivesAnotherScale(t *testing.T) {
 	if err := p.engine.Configure(system(t, "", spec("a", 8))); err != nil {
 		t.Fatal(err)
 	}
-	if a := probe(t, p.step(counts("a")), "a"); a.Silent != 2*time.Second || !a.Seen {
+	if a := outcomeOf(t, p.step(counts("a")), "a"); a.Silent != 2*time.Second || !a.Seen {
 		t.Errorf("on another scale: silent for %v, seen: %v", a.Silent, a.Seen)
 	}
 	other := spec("a", 8)
@@ -436,7 +436,7 @@ func TestSilenceSurvivesAnotherScale(t *testing.T) {
 	if err := p.engine.Configure(system(t, "", other)); err != nil {
 		t.Fatal(err)
 	}
-	if a := probe(t, p.step(counts("a")), "a"); a.Silent != time.Second || a.Seen {
+	if a := outcomeOf(t, p.step(counts("a")), "a"); a.Silent != time.Second || a.Seen {
 		t.Errorf("of other spans: silent for %v, seen: %v", a.Silent, a.Seen)
 	}
 }
@@ -487,7 +487,7 @@ func TestHistoryCoversLastWindows(t *testing.T) {
 		if instances[i] == 'X' {
 			n = 400
 		}
-		x := probe(t, p.step(at("a", 20, n, 1, 10), at("b", 20, n, 1, 10), at("x", 40, n, 2, 20)), "x")
+		x := outcomeOf(t, p.step(at("a", 20, n, 1, 10), at("b", 20, n, 1, 10), at("x", 40, n, 2, 20)), "x")
 		if x.Mean.Windows != want || x.CalculatedMean.Windows != want {
 			t.Errorf("window %d: means of %d observed and %d calculated windows, want %d", i, x.Mean.Windows, x.CalculatedMean.Windows, want)
 		}

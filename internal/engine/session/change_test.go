@@ -53,13 +53,13 @@ func TestDMaxSetRight(t *testing.T) {
 	histories(t, all, "worker_2", 0)
 	histories(t, all, "probe", 0)
 	for _, f := range all[changed:] {
-		if p := probe(f, "probe"); p.CalculatedMean.Windows > int(f.Number)-changed+1 {
+		if p := outcomeOf(f, "probe"); p.CalculatedMean.Windows > int(f.Number)-changed+1 {
 			t.Errorf("frame %d: %d calculated windows, with worker_1's bins from frame %d on", f.Number, p.CalculatedMean.Windows, changed)
 		}
 	}
 }
 
-// success returns the share of a probe's instances that succeed.
+// success returns the share of an outcome's instances that succeed.
 func (r frameList) success(t *testing.T, name string) float64 {
 	t.Helper()
 	s, ok := r.pooled(t, name).Success()
@@ -69,7 +69,7 @@ func (r frameList) success(t *testing.T, name string) float64 {
 	return s
 }
 
-// histories checks that a probe's mean covers all windows that had instances, and that its
+// histories checks that an outcome's mean covers all windows that had instances, and that its
 // history begins anew with the given frame.
 func histories(t *testing.T, frames frameList, name string, anew int) {
 	t.Helper()
@@ -78,7 +78,7 @@ func histories(t *testing.T, frames frameList, name string, anew int) {
 		if i == anew {
 			windows = 0
 		}
-		p := probe(f, name)
+		p := outcomeOf(f, name)
 		if p.Counts.Instances() > 0 {
 			windows++
 		}
@@ -148,11 +148,11 @@ func (r *rig) sent() uint64 {
 	return n
 }
 
-// total returns the sum of a probe's counts.
+// total returns the sum of an outcome's counts.
 func (r frameList) total(name string) outcome.Counts {
 	var sum outcome.Counts
 	for _, f := range r {
-		sum = sum.Add(probe(f, name).Counts)
+		sum = sum.Add(outcomeOf(f, name).Counts)
 	}
 	return sum
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/beamscope/beamscope/internal/files/config"
 )
 
-// counted returns a probe with this number of events.
+// counted returns an outcome with this number of events.
 func counted(spec outcome.Spec, events uint64) scope.Outcome {
 	return scope.Outcome{Name: spec.Name, Spec: spec, Counts: outcome.Counts{Outcome: spec.Name, Starts: events / 2, Ends: events - events/2}}
 }

@@ -278,23 +278,23 @@ func (r frameList) since(from int64) frameList {
 	return r[first:]
 }
 
-// last returns the last frame's row of a probe.
-func (r frameList) last(name string) *scope.Outcome { return probe(r[len(r)-1], name) }
+// last returns the last frame's row of an outcome.
+func (r frameList) last(name string) *scope.Outcome { return outcomeOf(r[len(r)-1], name) }
 
-// pooled returns the observed delays of a probe in all windows together.
+// pooled returns the observed delays of an outcome in all windows together.
 func (r frameList) pooled(t *testing.T, name string) *dq.Observed {
 	t.Helper()
 	var sum outcome.Counts
 	var bins []uint64
 	for _, f := range r {
-		p := probe(f, name)
+		p := outcomeOf(f, name)
 		sum = sum.Add(p.Counts)
 		bins = append(bins, make([]uint64, len(p.Counts.Bins)-min(len(bins), len(p.Counts.Bins)))...)
 		for i, n := range p.Counts.Bins {
 			bins[i] += n
 		}
 	}
-	grid, err := dq.NewGrid(probe(r[0], name).Spec.BinWidth, len(bins))
+	grid, err := dq.NewGrid(outcomeOf(r[0], name).Spec.BinWidth, len(bins))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +305,7 @@ func (r frameList) pooled(t *testing.T, name string) *dq.Observed {
 	return o
 }
 
-// median returns the median of the pooled delays of a probe.
+// median returns the median of the pooled delays of an outcome.
 func (r frameList) median(t *testing.T, name string) time.Duration {
 	t.Helper()
 	m, ok := r.pooled(t, name).QuantileFigure(0.5)
@@ -315,12 +315,12 @@ func (r frameList) median(t *testing.T, name string) time.Duration {
 	return m
 }
 
-// probe returns the row of a probe of one VM.
-func probe(f *scope.Frame, name string) *scope.Outcome {
+// outcomeOf returns the row of an outcome of one VM.
+func outcomeOf(f *scope.Frame, name string) *scope.Outcome {
 	for i := range f.Outcomes {
 		if f.Outcomes[i].Name == name {
 			return &f.Outcomes[i]
 		}
 	}
-	panic("no probe " + name)
+	panic("no outcome " + name)
 }

@@ -92,7 +92,7 @@ func nothingWrong(t *testing.T, frames frameList) {
 					f.Number, p.Name, p.Counts.Failures, p.Counts.Timeouts)
 			}
 		}
-		if j := probe(f, "probe").Judgement; j != nil && j.Met != dq.Yes {
+		if j := outcomeOf(f, "probe").Judgement; j != nil && j.Met != dq.Yes {
 			t.Errorf("frame %d: the QTA is not met before the divergence: %v", f.Number, j.Met)
 		}
 	}
@@ -127,7 +127,7 @@ func (r *rig) onlySnapshot(causes ...string) frameList {
 func thereAndBack(t *testing.T, shown frameList, violated uint64, relieved int64) {
 	t.Helper()
 	met := func(f *scope.Frame) dq.Verdict {
-		if j := probe(f, "probe").Judgement; j != nil {
+		if j := outcomeOf(f, "probe").Judgement; j != nil {
 			return j.Met
 		}
 		return dq.CannotTell
@@ -140,7 +140,7 @@ func thereAndBack(t *testing.T, shown frameList, violated uint64, relieved int64
 	// more.
 	lingers := 0
 	for _, f := range shown {
-		if f.Window.From >= relieved && met(f) == dq.No && probe(f, "probe").Counts.Failures == 0 {
+		if f.Window.From >= relieved && met(f) == dq.No && outcomeOf(f, "probe").Counts.Failures == 0 {
 			lingers++
 		}
 	}

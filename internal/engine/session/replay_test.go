@@ -92,7 +92,7 @@ func TestReplayWithAnotherConfiguration(t *testing.T) {
 	}
 	counts := func(frames frameList) (all [][]uint64) {
 		for _, f := range frames {
-			all = append(all, probe(f, "probe").Counts.Bins)
+			all = append(all, outcomeOf(f, "probe").Counts.Bins)
 		}
 		return all
 	}

@@ -58,7 +58,7 @@ func TestScript(t *testing.T) {
 	if len(frames) != 8 {
 		t.Fatalf("%d frames of 700 ms, which end within the eighth", len(frames))
 	}
-	if gc, both := probe(frames[0], "gc"), probe(frames[0], "both"); gc.Counts.Amount != 130 || both.CalculatedFrom != 1 || both.Counts.Instances() != 0 {
+	if gc, both := outcomeOf(frames[0], "gc"), outcomeOf(frames[0], "both"); gc.Counts.Amount != 130 || both.CalculatedFrom != 1 || both.Counts.Instances() != 0 {
 		t.Errorf("%d words, calculated from %d instances, %d observed", gc.Counts.Amount, both.CalculatedFrom, both.Counts.Instances())
 	}
 }

@@ -42,12 +42,12 @@ func TestOneDiagramTwoSources(t *testing.T) {
 	sent := p.stop()
 
 	for _, f := range frames {
-		second := probe(f, "second")
+		second := outcomeOf(f, "second")
 		lo, hi := ended(sent, f.Window)
 		if n := second.Counts.Successes; n < lo || n > hi {
 			t.Errorf("frame %d: %d instances over TCP, want %d to %d", f.Number, n, lo, hi)
 		}
-		both, first := probe(f, "both"), probe(f, "worker_1")
+		both, first := outcomeOf(f, "both"), outcomeOf(f, "worker_1")
 		if want := min(first.Counts.Instances(), second.Counts.Instances()); both.CalculatedFrom != want || want == 0 {
 			t.Errorf("frame %d: calculated from %d instances, want %d", f.Number, both.CalculatedFrom, want)
 		}
@@ -158,8 +158,8 @@ func TestOneDiagramThreeSources(t *testing.T) {
 func composed(t *testing.T, frames frameList) bool {
 	t.Helper()
 	return slices.ContainsFunc(frames, func(f *scope.Frame) bool {
-		least := min(probe(f, "asked").Counts.Instances(), probe(f, "collected").Counts.Instances(), probe(f, "answered").Counts.Instances())
-		if from := probe(f, "request").CalculatedFrom; from != least {
+		least := min(outcomeOf(f, "asked").Counts.Instances(), outcomeOf(f, "collected").Counts.Instances(), outcomeOf(f, "answered").Counts.Instances())
+		if from := outcomeOf(f, "request").CalculatedFrom; from != least {
 			t.Errorf("frame %d: calculated from %d instances, want %d", f.Number, from, least)
 		}
 		return least > 0

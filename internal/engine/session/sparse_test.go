@@ -33,14 +33,14 @@ func TestTooFewInstancesForTriggers(t *testing.T) {
 	if err := s.Configured(system, outcome.Plan{}); err != nil {
 		t.Fatal(err)
 	}
-	probe := func(name string, n, lost uint64, why string) scope.Outcome {
+	row := func(name string, n, lost uint64, why string) scope.Outcome {
 		p := scope.Outcome{Name: name, Spec: spec(name), Judgement: &dq.Judgement{}, Insufficient: why, Counts: outcome.Counts{Outcome: name, Successes: n}}
 		p.Counts.Loss.Unpaired = lost
 		return p
 	}
-	frames := func(windows int, probes ...scope.Outcome) (texts []string) {
+	frames := func(windows int, rows ...scope.Outcome) (texts []string) {
 		for range windows {
-			if err := s.Framed(nil, &scope.Frame{Outcomes: probes}); err != nil {
+			if err := s.Framed(nil, &scope.Frame{Outcomes: rows}); err != nil {
 				t.Fatal(err)
 			}
 			for _, n := range s.take() {
@@ -49,14 +49,14 @@ func TestTooFewInstancesForTriggers(t *testing.T) {
 		}
 		return texts
 	}
-	few := probe("shop", 40, 0, "too few instances")
+	few := row("shop", 40, 0, "too few instances")
 	for what, windows := range map[string][]string{
-		"others":       frames(20, probe("quiet", 40, 0, "too few instances"), probe("none", 40, 0, "too few instances")),
-		"no instances": frames(20, probe("shop", 0, 0, "no instances")),
-		"loss":         frames(20, probe("shop", 40, 1, "loss")),
-		"enough":       frames(20, probe("shop", 50, 0, "")),
+		"others":       frames(20, row("quiet", 40, 0, "too few instances"), row("none", 40, 0, "too few instances")),
+		"no instances": frames(20, row("shop", 0, 0, "no instances")),
+		"loss":         frames(20, row("shop", 40, 1, "loss")),
+		"enough":       frames(20, row("shop", 50, 0, "")),
 		"four":         frames(sparseAfter-1, few),
-		"one again":    append(frames(1, probe("shop", 50, 0, "")), frames(sparseAfter-1, few)...),
+		"one again":    append(frames(1, row("shop", 50, 0, "")), frames(sparseAfter-1, few)...),
 	} {
 		if len(windows) > 0 {
 			t.Errorf("%s: %q", what, windows)

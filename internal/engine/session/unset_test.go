@@ -29,16 +29,16 @@ outcomes:
 		t.Fatal(err)
 	}
 	u := newUnset(&Session{config: c})
-	probe := func(name string, timeouts uint64) scope.Outcome {
+	row := func(name string, timeouts uint64) scope.Outcome {
 		return scope.Outcome{
 			Name: name, Spec: outcome.Spec{Name: name, BinWidth: time.Millisecond, Bins: 50},
 			Counts: outcome.Counts{Outcome: name, Successes: 46, Timeouts: timeouts},
 		}
 	}
-	fitted := probe("send", 4)
+	fitted := row("send", 4)
 	fitted.Fitted = true
-	frame := func(probes ...scope.Outcome) (texts []string) {
-		if err := u.Framed(nil, &scope.Frame{Outcomes: probes}); err != nil {
+	frame := func(rows ...scope.Outcome) (texts []string) {
+		if err := u.Framed(nil, &scope.Frame{Outcomes: rows}); err != nil {
 			t.Fatal(err)
 		}
 		for _, n := range u.take() {
@@ -46,11 +46,11 @@ outcomes:
 		}
 		return texts
 	}
-	if said := frame(probe("shop", 0), probe("basket", 0), fitted); len(said) > 0 {
+	if said := frame(row("shop", 0), row("basket", 0), fitted); len(said) > 0 {
 		t.Errorf("without timeouts: %q", said)
 	}
 	var named []string
-	said := frame(probe("basket", 4), probe("pay", 4), probe("ship", 4), probe("bins", 4), probe("plain", 4), probe("gc", 4), probe("collections", 4))
+	said := frame(row("basket", 4), row("pay", 4), row("ship", 4), row("bins", 4), row("plain", 4), row("gc", 4), row("collections", 4))
 	for _, text := range said {
 		name, _, _ := strings.Cut(text, ":")
 		named = append(named, name)
@@ -62,7 +62,7 @@ outcomes:
 	if len(said) > 0 && said[0] != want {
 		t.Errorf("%q, want %q", said[0], want)
 	}
-	if again := frame(probe("basket", 4), probe("gc", 1)); len(again) > 0 {
+	if again := frame(row("basket", 4), row("gc", 1)); len(again) > 0 {
 		t.Errorf("repeated: %q", again)
 	}
 }

@@ -119,9 +119,9 @@ func TestFirstToFinishIsUnchanged(t *testing.T) {
 		// The other worker can be first only if worker 1 takes longer than 20 ms, with a
 		// probability of e⁻⁵.
 		d := distance(x.t, after.pooled(x.t, "probe"), after.pooled(x.t, "worker_1"))
-		x.t.Logf("worker_2's median has risen by %v, the probe is %.3f apart from worker_1", rise, d)
+		x.t.Logf("worker_2's median has risen by %v, the outcome probe is %.3f apart from worker_1", rise, d)
 		if d > 0.05 {
-			x.errorf("the probe is %.3f apart from worker_1 alone", d)
+			x.errorf("the outcome probe is %.3f apart from worker_1 alone", d)
 		}
 		agree(x, x.allFrames())
 	})
@@ -136,7 +136,7 @@ func TestAllToFinishFollows(t *testing.T) {
 		x.set("slow_2", "2")
 		slowed := x.next(25)
 
-		// If worker 2 were as fast as worker 1, the probe would take at most 5 ms with the
+		// If worker 2 were as fast as worker 1, the outcome probe would take at most 5 ms with the
 		// probability that two workers like worker 1 both do: 0.51. The real probability is 0.38,
 		// and the difference has a standard deviation of 0.02. Both figures come from the same
 		// windows, because in different ones the machine might have been slower.
@@ -145,7 +145,7 @@ func TestAllToFinishFollows(t *testing.T) {
 		got := slowed.pooled(x.t, "probe").AppendECDF(nil)[within]
 		x.t.Logf("up to 5 ms: %.3f, and %.3f without the delay", got, worker*worker)
 		if want := worker * worker; got > want-0.05 {
-			x.errorf("the probe takes up to 5 ms %.3f of the time, and %.3f of it without the delay", got, want)
+			x.errorf("the outcome probe takes up to 5 ms %.3f of the time, and %.3f of it without the delay", got, want)
 		}
 		lag := slowed.median(x.t, "worker_2") - slowed.median(x.t, "worker_1")
 		if lag < time.Millisecond || lag > 3*time.Millisecond {
@@ -155,7 +155,7 @@ func TestAllToFinishFollows(t *testing.T) {
 	})
 }
 
-// agree adds a fault if the observed and the calculated ΔQ of the probe do not agree.
+// agree adds a fault if the observed and the calculated ΔQ of the outcome probe do not agree.
 func agree(x *trial, frames frameList) {
 	if fired := frames.fired(); len(fired) > 0 {
 		x.errorf("%+v", fired)
@@ -166,7 +166,7 @@ func agree(x *trial, frames frameList) {
 }
 
 // gap returns the largest distance between the bands of the observed and the calculated mean ΔQ
-// of the probe in the last frame, over all edges. It returns 0 if they meet everywhere.
+// of the outcome probe in the last frame, over all edges. It returns 0 if they meet everywhere.
 // The bands only cover chance, so gap subtracts two further uncertainties. The mean of the
 // calculated ΔQs is a mean of the middles of their bounds, and differs from the exact one by at
 // most half the width of these bounds. And a band has no width at delays that no instance had,
@@ -179,14 +179,14 @@ func gap(frames frameList) float64 {
 	behind := frames[len(frames)-min(len(frames), p.CalculatedMean.Windows):]
 	var n uint64
 	for _, f := range behind {
-		n += probe(f, "probe").Counts.Instances()
+		n += outcomeOf(f, "probe").Counts.Instances()
 	}
 	unseen := -math.Log(alpha) / float64(n)
 	var worst float64
 	for k := range o.Mean {
 		hidden := unseen
 		for _, f := range behind {
-			hidden += probe(f, "probe").Calculated.At(k).Width() / 2 / float64(len(behind))
+			hidden += outcomeOf(f, "probe").Calculated.At(k).Width() / 2 / float64(len(behind))
 		}
 		worst = max(worst, o.Lo[k]-c.Hi[k]-hidden, c.Lo[k]-o.Hi[k]-hidden)
 	}

@@ -35,7 +35,7 @@ func specs(s *scope.System) []outcome.Spec {
 
 // A system has the outcomes in their order, followed by the names of the diagram without an
 // entry.
-func TestSystemProbes(t *testing.T) {
+func TestSystemOutcomes(t *testing.T) {
 	s := system(t, parse(t, every))
 	byDefault := func(name string) outcome.Spec {
 		return outcome.Spec{Name: name, Span: name, BinWidth: 2 * time.Microsecond, Bins: 50, Explain: true}

@@ -126,7 +126,7 @@ func TestButtonsOfTerminal(t *testing.T) {
 	h.await("the plots are not all there", func() bool { return !h.d.grid.zoomed })
 	h.keys("o")
 	twice("worker_2 ")
-	h.await("the probe is not plotted", func() bool {
+	h.await("the outcome is not plotted", func() bool {
 		return h.d.showing("plots") && h.d.grid.zoomed && h.d.grid.current().outcomes[0] == "worker_2"
 	})
 	if !strings.Contains(h.text(), "worker_2") {
@@ -223,7 +223,7 @@ func TestVerdict(t *testing.T) {
 
 // A silent outcome does not look healthy, whatever is calculated, and even if another VM has
 // instances of it.
-func TestStandingOfSilentProbe(t *testing.T) {
+func TestStandingOfSilentOutcome(t *testing.T) {
 	yes := &dq.Judgement{Met: dq.Yes, Slack: &dq.Margin{Probability: 0.1}}
 	second := outcome.Window{To: int64(time.Second)}
 	silent := scope.Outcome{Name: "p", Window: second, Seen: true, Silent: 17 * time.Second, CalculatedJudgement: yes}

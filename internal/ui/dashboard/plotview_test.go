@@ -74,7 +74,7 @@ func (r *replayed) series(t testing.TB, frame, earlier int, name string) plot.Se
 				return p
 			}
 		}
-		t.Fatalf("no probe %s in frame %d", name, n)
+		t.Fatalf("no outcome %s in frame %d", name, n)
 		return nil
 	}
 	var before *scope.Outcome

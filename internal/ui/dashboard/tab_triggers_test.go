@@ -60,7 +60,7 @@ func TestTurnTrigger(t *testing.T) {
 }
 
 // Each outcome has its own triggers. An outcome can be found by a part of its name.
-func TestTriggersOfProbe(t *testing.T) {
+func TestTriggersOfOutcome(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256)
 	h.keys("2t")
 	h.key(tcell.KeyLeft)
@@ -219,7 +219,7 @@ func TestNewSnapshot(t *testing.T) {
 }
 
 // Without outcomes there are no triggers to set.
-func TestNoProbes(t *testing.T) {
+func TestNoOutcomes(t *testing.T) {
 	h := &harness{t: t, screen: tcell.NewSimulationScreen("UTF-8"), control: &control{config: config.Default()}}
 	h.d = New(Options{Title: "live", Screen: tuitest.Colored{SimulationScreen: h.screen, Count: 256}})
 	h.run(80, 24)

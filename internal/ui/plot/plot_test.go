@@ -38,8 +38,8 @@ func deltaQ(t testing.TB, o *dq.Observed) *dq.DeltaQ {
 	return d
 }
 
-// outcome returns an outcome with 10 instances: 2, 4, 0 and 3 in bins of 10 ms, and a timeout.
-func probe(t testing.TB) *scope.Outcome {
+// example returns an outcome with 10 instances: 2, 4, 0 and 3 in bins of 10 ms, and a timeout.
+func example(t testing.TB) *scope.Outcome {
 	t.Helper()
 	p := &scope.Outcome{Name: "p", Spec: outcome.Spec{BinWidth: 10 * ms, Bins: 4}}
 	p.Observed = observed(t, 1, 2, 4, 0, 3)
@@ -55,7 +55,7 @@ func probe(t testing.TB) *scope.Outcome {
 }
 
 func TestOf(t *testing.T) {
-	s := plot.Of(probe(t), nil, probe(t), "")
+	s := plot.Of(example(t), nil, example(t), "")
 	var roles []plot.Role
 	for _, c := range s.Curves {
 		roles = append(roles, c.Role)
@@ -85,7 +85,7 @@ func TestOfWithoutInstances(t *testing.T) {
 // A ΔQ that is calculated from nothing but one observed ΔQ equals it, and its curve has the same
 // values.
 func TestCurves(t *testing.T) {
-	s := plot.Of(probe(t), nil, nil, "")
+	s := plot.Of(example(t), nil, nil, "")
 	ecdf := []float64{0, 0.2, 0.6, 0.6, 0.9}
 	more := append(slices.Clone(ecdf), 0.9) // one more edge after the last, where the value stays the same
 	want := map[plot.Role][3][]float64{
@@ -120,7 +120,7 @@ func TestCurveOfTwoSteps(t *testing.T) {
 }
 
 func TestWithin(t *testing.T) {
-	s := plot.Of(probe(t), nil, nil, "")
+	s := plot.Of(example(t), nil, nil, "")
 	tests := []struct {
 		role plot.Role
 		t    time.Duration
@@ -151,7 +151,7 @@ func TestWithin(t *testing.T) {
 
 // At an edge, Read returns the drawn value of the curve. That value is exact if the curve is.
 func TestRead(t *testing.T) {
-	s := plot.Of(probe(t), nil, nil, "")
+	s := plot.Of(example(t), nil, nil, "")
 	for _, tt := range []struct {
 		role plot.Role
 		t    time.Duration
@@ -171,7 +171,7 @@ func TestRead(t *testing.T) {
 }
 
 func TestQuantile(t *testing.T) {
-	s := plot.Of(probe(t), nil, nil, "")
+	s := plot.Of(example(t), nil, nil, "")
 	tests := []struct {
 		role plot.Role
 		p    float64
@@ -203,7 +203,7 @@ func TestQuantile(t *testing.T) {
 
 // The mean of a single window has no bounds, because it does not show how much windows differ.
 func TestMeanOfOneWindow(t *testing.T) {
-	p := probe(t)
+	p := example(t)
 	p.Mean.Windows = 1
 	s := plot.Of(p, nil, nil, "")
 	c := s.Curve(plot.Mean)
@@ -221,7 +221,7 @@ func TestMeanOfOneWindow(t *testing.T) {
 // On a mean, the cursor is where the mean itself reaches the share, not where its bounds do. On an
 // observed or calculated curve, it is at the end of the bin.
 func TestReaches(t *testing.T) {
-	s := plot.Of(probe(t), nil, nil, "")
+	s := plot.Of(example(t), nil, nil, "")
 	for role, want := range map[plot.Role]time.Duration{plot.Mean: 20 * ms, plot.Observed: 20 * ms, plot.Calculated: 20 * ms} {
 		if at, ok := s.Curve(role).Reaches(0.5); !ok || at != want {
 			t.Errorf("%v: %v, %v, want %v", role, at, ok, want)
@@ -234,7 +234,7 @@ func TestReaches(t *testing.T) {
 
 // A curve of an earlier window has the label of that window as its name, if there is one.
 func TestName(t *testing.T) {
-	named, nameless := plot.Of(probe(t), nil, probe(t), "window 12"), plot.Of(probe(t), nil, probe(t), "")
+	named, nameless := plot.Of(example(t), nil, example(t), "window 12"), plot.Of(example(t), nil, example(t), "")
 	for want, c := range map[string]*plot.Curve{
 		"window 12": named.Curve(plot.Earlier), "earlier": nameless.Curve(plot.Earlier), "observed": named.Curve(plot.Observed),
 	} {

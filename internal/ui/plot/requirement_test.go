@@ -40,7 +40,7 @@ func TestRequirement(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := plot.Of(probe(t), &q, nil, "")
+			s := plot.Of(example(t), &q, nil, "")
 			if diff := cmp.Diff(tt.want, s.Requirement()); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -65,7 +65,7 @@ func TestRequiredWithin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	with, without := plot.Of(probe(t), &q, nil, ""), plot.Of(probe(t), nil, nil, "")
+	with, without := plot.Of(example(t), &q, nil, ""), plot.Of(example(t), nil, nil, "")
 	for at, want := range map[time.Duration]float64{0: 0, 5 * ms: 0.25, 10*ms - 1: 0.25, 10 * ms: 0.5, 39 * ms: 0.75, 40 * ms: 0.95, time.Hour: 0.95} {
 		if got := with.RequiredWithin(at); got != want {
 			t.Errorf("%v within %v, want %v", got, at, want)
