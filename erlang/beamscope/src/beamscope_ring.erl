@@ -34,15 +34,15 @@
 %% The array exists as long as the VM, because collectors write to it and freed memory may be
 %% reused. The keys contain the version of the layout, because other code with another layout may be
 %% loaded.
--define(KEY, beamscope_ring_4).
--define(TEXT(Text), {beamscope_ring_4, Text}).
+-define(KEY, beamscope_ring_5).
+-define(TEXT(Text), {beamscope_ring_5, Text}).
 
 %% The key of this process's identity in records.
 -define(PROCESS, '$beamscope_process').
 
 %% The key, in the process dictionary, of a map from names that this process has used to their
 %% numbers. Looking a name up among the persistent terms takes three times as long.
--define(NAMES, '$beamscope_names_4').
+-define(NAMES, '$beamscope_names_5').
 -define(MAX_NAMES, 8).                   % in that map
 -define(MAX_KEPT, 256).                  % bytes that a name keeps in memory, if it is a part of another binary
 
@@ -89,6 +89,8 @@ make(Log) ->
                                 {?W_EXTENSIONS, Extensions}, {?W_UNIT, 1000000000}, {?W_OS_PID, list_to_integer(os:getpid())},
                                 {?W_BIRTH, Birth},
                                 {?W_PROBES, if Probes -> ?WITH_PROBES; true -> ?WITH_CALLS end}]],
+            [ok = atomics:put(Array, At, (?MARKER bsl ?MARKER_SHIFT) bor (At - 1)) ||
+                At <- lists:seq(Texts + ?TEXT_WORDS - 1, Texts + ?MAX_TEXTS * ?TEXT_WORDS - 1, ?TEXT_WORDS)],
             Control = first_control(Birth),
             [begin
                  %% The first slot is of lap 1, because an empty slot is of lap 0.

@@ -2,8 +2,8 @@
 %% layout in internal/sources/ring/layout.go. All values are below 2^59, so none of them is a bignum here.
 
 -define(MAGIC_1, 16#62656D73636F70).   % "bemscop"
--define(MAGIC_2, 16#72696E672D3034).   % "ring-04"
--define(RING_VERSION, 4).
+-define(MAGIC_2, 16#72696E672D3035).   % "ring-05"
+-define(RING_VERSION, 5).
 
 -define(W_MAGIC, 1).                   % and 2
 -define(W_VERSION, 3).
@@ -33,8 +33,12 @@
 -define(MAX_RINGS, 255).
 -define(NO_RING, 255).                 % in a parent: there is none
 
-%% A text: a word with ready:1 and length:8, then 7 bytes a word.
--define(TEXT_WORDS, 38).
+%% A text: a word with ready:1 and length:8, then 7 bytes a word. The last word of each entry in the
+%% table is a marker, above the position of this word, counted from 0. A collector looks only at some
+%% pages of the VM's memory. One of them has markers, and these lead to the beginning of the array.
+-define(TEXT_WORDS, 39).
+-define(MARKER, 16#62656D73).          % "bems"
+-define(MARKER_SHIFT, 24).
 -define(TEXT_READY, 256).
 
 %% A record has two words: time and name; kind and span. In a start, the span is the parent; in an

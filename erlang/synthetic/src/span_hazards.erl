@@ -8,7 +8,7 @@
 -export([lease/1, head/0, records/1, cut/2, hold/2, release/0, take/0, put/3, extend/2]).
 
 %% The layout of a ring is in beamscope_ring.hrl. All functions use the first ring.
--define(RING, (persistent_term:get(beamscope_ring_4))).
+-define(RING, (persistent_term:get(beamscope_ring_5))).
 -define(W_LOG_SLOTS, 6).
 -define(W_SLOTS, 9).
 -define(W_EXTENSIONS, 14).

@@ -18,39 +18,36 @@ import (
 // An absence is the state of a VM whose ring was not found. Its spans may be recorded in a ring
 // that was made after the last search.
 type absence struct {
-	looked bool  // it is known whether the VM has probes
-	probes bool  // the VM has probes: programs in the kernel see the spans that fire them
-	calls  bool  // the VM has no probes, and spans call a known function instead
-	whole  bool  // all resident memory was searched once
-	until  int64 // there was no ring at that time, nanoseconds of CLOCK_MONOTONIC
-	retry  bool  // a ring was being made at the last search
-	next   int64 // all resident memory is searched again then
-}
-
-// full reports whether it is time to search all resident memory of the VM, and notes that this
-// search is done. The VM may also put a ring into memory that it had before.
-func (a *absence) full(now int64) bool {
-	if now < a.next {
-		return false
-	}
-	a.next = now + int64(searchPeriod)*9/10
-	return true
+	looked     bool  // it is known whether the VM has probes
+	probes     bool  // the VM has probes: programs in the kernel see the spans that fire them
+	calls      bool  // the VM has no probes, and spans call a known function instead
+	whole      bool  // all memory was searched once, including what is swapped out
+	until      int64 // there was no ring at that time, nanoseconds of CLOCK_MONOTONIC
+	unreadable bool  // there is a ring that cannot be read, or there may be one
+	making     bool  // a ring was being made at the last search
 }
 
 // hides reports whether spans may have been recorded in a window and were not read. For a VM with
-// probes, it is false: its spans may fire the probes, which were counted.
-func (a *absence) hides(w outcome.Window) bool { return a.looked && !a.probes && a.until < w.To }
+// probes and without a ring, it is false: its spans may fire the probes, which were counted.
+func (a *absence) hides(w outcome.Window) bool {
+	return a.unreadable || a.looked && !a.probes && a.until < w.To
+}
 
 // fires reports whether programs in the kernel may see the explained spans of a ring. Such spans fire
 // the VM's probes, or call a function of a known build.
 func (a *absence) fires(h header) bool { return h.probes || h.calls && (a.calls || !a.looked) }
 
-// note records the result of a search that began at a time, and whether all resident memory was
-// searched. It reports whether to search the same memory again, because a ring is being made there.
+// note records the result of a search that began at a time, and whether all memory was searched. It
+// reports whether to search again, because a ring is being made. If it is not made by then, it never is.
 func (a *absence) note(at int64, err error, whole bool) (again bool) {
-	again = errors.Is(err, errNotReady) && !a.retry
-	a.retry = again
-	if errors.Is(err, ErrNone) && !again {
+	making := errors.Is(err, errNotReady)
+	again, a.making = making && !a.making, making
+	switch {
+	case again:
+	case !making && (errors.Is(err, ErrLayout) || errors.Is(err, ErrTooLarge)):
+		a.unreadable = true
+	case errors.Is(err, ErrNone):
+		a.unreadable = false
 		if a.whole = a.whole || whole; a.whole {
 			a.until = at
 		}
@@ -65,7 +62,7 @@ func (s *Source) lookAtProbes(ctx context.Context, st *station) {
 	}
 	v := st.vm
 	found, err := guard.Do(ctx, &s.guard, v.User, searchPatience, func(context.Context) (found absence, err error) {
-		s.spend(v.User, narrow, func() {
+		s.spend(v.User, func() {
 			image, err := v.Image()
 			standsIn := image.StandIns()
 			found = absence{probes: !errors.Is(err, vm.ErrNoProbes) && !standsIn, calls: standsIn && image.NoTerms == nil && image.Build.Sees(dtrace.UserTrace)}

@@ -11,13 +11,13 @@ import (
 	"github.com/beamscope/beamscope/internal/engine/outcome"
 	"github.com/beamscope/beamscope/internal/sources/intake"
 	"github.com/beamscope/beamscope/internal/sources/ledger"
-	"github.com/beamscope/beamscope/usdt"
 )
 
 // The window of a VM without probes is not observed if no search since its end has shown that there
 // was no ring.
 func TestRingNotFoundYet(t *testing.T) {
 	none, making := fmt.Errorf("%w: somewhere", ErrNone), fmt.Errorf("%w: %w: %w", ErrNone, ErrLayout, errNotReady)
+	other := fmt.Errorf("%w: %w: of version 3", ErrNone, ErrLayout)
 	for _, test := range []struct {
 		what     string
 		absence  absence
@@ -29,9 +29,15 @@ func TestRingNotFoundYet(t *testing.T) {
 		{"search within the window", absence{looked: true, whole: true}, 99, none, true},
 		{"failed search", absence{looked: true, whole: true}, 150, errors.New("no"), true},
 		{"ring is being made", absence{looked: true, whole: true}, 150, making, true},
-		{"ring is not made after all", absence{looked: true, whole: true, retry: true}, 150, making, false},
+		{"ring is not made after all", absence{looked: true, whole: true, making: true}, 150, making, false},
 		{"not all memory was ever searched", absence{looked: true}, 100, none, true},
 		{"VM with probes", absence{looked: true, whole: true, probes: true}, 50, none, false},
+		{"ring of another layout", absence{looked: true, whole: true}, 150, other, true},
+		{"ring of another layout in a VM with probes", absence{looked: true, whole: true, probes: true}, 150, other, true},
+		{"ring whose memory ends too early", absence{looked: true, whole: true, probes: true}, 150, ErrLayout, true},
+		{"too much memory", absence{looked: true, whole: true}, 150, fmt.Errorf("%w: %w", ErrNone, ErrTooLarge), true},
+		{"ring of another layout that is gone", absence{looked: true, whole: true, unreadable: true}, 150, none, false},
+		{"failed search after a ring of another layout", absence{looked: true, whole: true, unreadable: true}, 150, errors.New("no"), true},
 	} {
 		for _, kernel := range []Kernel{nil, func(vm.VM) (int64, bool) { return 0, false }} {
 			s := &Source{
@@ -76,43 +82,6 @@ func TestSearchAfterWindow(t *testing.T) {
 	}
 }
 
-// Only new memory is searched again.
-func TestFreshMemory(t *testing.T) {
-	all := []usdt.Range{{Start: 10, End: 40}, {Start: 50, End: 60}, {Start: 70, End: 80}}
-	for _, test := range []struct{ known, want []usdt.Range }{
-		{nil, all},
-		{all, nil},
-		{[]usdt.Range{{Start: 20, End: 30}, {Start: 50, End: 60}}, []usdt.Range{{Start: 10, End: 20}, {Start: 30, End: 40}, {Start: 70, End: 80}}},
-		{[]usdt.Range{{Start: 0, End: 15}, {Start: 35, End: 75}}, []usdt.Range{{Start: 15, End: 35}, {Start: 75, End: 80}}},
-		{[]usdt.Range{{Start: 0, End: 5}, {Start: 30, End: 52}, {Start: 90, End: 99}}, []usdt.Range{{Start: 10, End: 30}, {Start: 52, End: 60}, {Start: 70, End: 80}}},
-	} {
-		if got := without(all, test.known); !slices.Equal(got, test.want) {
-			t.Errorf("without %v: got %v, want %v", test.known, got, test.want)
-		}
-	}
-}
-
-// All resident memory is searched in every VM, with or without probes, at each search that is
-// allowed.
-func TestFullSearch(t *testing.T) {
-	for _, probes := range []bool{false, true} {
-		s := newSource(Config{})
-		st := &station{vm: vm.VM{User: 3}, absence: absence{looked: true, probes: probes}, glances: schedule{next: 1 << 60}, scans: schedule{next: 1 << 60}}
-		at := func(now time.Duration, thorough bool) {
-			t.Helper()
-			if in, kind := s.area(st, int64(now)); in.thorough != thorough || (kind == wide) != thorough {
-				t.Errorf("probes %v: after %v: %+v, kind %d", probes, now, in, kind)
-			}
-		}
-		at(0, true)
-		at(100*time.Millisecond, false)
-		at(time.Second, true)
-		s.allowance.charge(3, wide, int64(2*time.Second), maxSaved+100*time.Millisecond)
-		at(3*time.Second, false)
-		at(8*time.Second, true) // a fiftieth of 5 s is available again
-	}
-}
-
 // A VM may be unable to show spans to programs in the kernel. That is known only of a VM whose
 // executable was read.
 func TestAbsenceOfPrograms(t *testing.T) {
@@ -132,5 +101,19 @@ func TestAbsenceOfPrograms(t *testing.T) {
 		if got := test.absence.fires(test.header); got != test.fires {
 			t.Errorf("%s: %v", test.name, got)
 		}
+	}
+}
+
+// While a ring is not ready, one search is repeated. If the ring is never ready, no spans are recorded.
+func TestRingThatIsNeverReady(t *testing.T) {
+	making := fmt.Errorf("%w: %w: %w", ErrNone, ErrLayout, errNotReady)
+	a := absence{looked: true, whole: true}
+	for i, want := range []bool{true, false, false, false} {
+		if again := a.note(int64(i+1)*100*ms, making, true); again != want || a.hides(outcome.Window{From: int64(i) * 100 * ms, To: int64(i+1) * 100 * ms}) != want {
+			t.Errorf("search %d: again %v, no ring until %d", i, again, a.until)
+		}
+	}
+	if again := a.note(500*ms, ErrNone, true); again || !a.note(600*ms, making, true) {
+		t.Error("another ring that is being made is not searched for again")
 	}
 }

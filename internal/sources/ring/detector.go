@@ -17,28 +17,27 @@ import (
 // [usdt.ErrProcessGone] if the VM has ended, and [guard.ErrNoAnswer] if its memory does not answer.
 func Recorded(ctx context.Context, v vm.VM) (bool, error) {
 	var g guard.Guard
-	for _, thorough := range []bool{false, true} {
-		switch err := look(ctx, &g, v, thorough, scanPatience, func(time.Duration) {}); {
-		case err == nil:
-			return true, nil
-		case !errors.Is(err, ErrNone):
-			return false, err
-		}
+	switch err := look(ctx, &g, v, func(time.Duration) {}); {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, ErrNone):
+		return false, nil
+	default:
+		return false, err
 	}
-	return false, nil
 }
 
-// look returns nil if a VM has a ring. It only reads the VM's memory. It calls spent with the
-// processor time that it used, possibly after it has returned.
-func look(ctx context.Context, g *guard.Guard, v vm.VM, thorough bool, patience time.Duration, spent func(time.Duration)) error {
-	_, err := guard.Do(ctx, g, v.User, patience, func(ctx context.Context) (_ struct{}, err error) {
+// look returns nil if a VM has a ring. It only reads the VM's memory, except what is swapped out. It
+// calls spent with the processor time that it used, possibly after it has returned.
+func look(ctx context.Context, g *guard.Guard, v vm.VM, spent func(time.Duration)) error {
+	_, err := guard.Do(ctx, g, v.User, searchPatience, func(ctx context.Context) (_ struct{}, err error) {
 		spent(processorTime(func() {
 			var memory usdt.ReadableMemory
 			if memory, err = v.Process.Memory(v.Exe); err != nil {
 				return
 			}
 			defer memory.Close()
-			_, _, err = findReader(ctx, v, unwritten{memory}, area{thorough: thorough}, monotonic.Now())
+			_, _, err = findReader(ctx, v, unwritten{memory}, area{most: maxScan}, monotonic.Now())
 		}))
 		return struct{}{}, err
 	})
@@ -62,8 +61,7 @@ type Detector struct {
 
 // Records reports whether a VM has a ring of spans that can be read. It looks more and more
 // rarely at the memory of the same VM, every 4 seconds in the end or when it may use processor time
-// again, and is false in between. It searches the likely places, and then all memory if it may use
-// the processor time for that.
+// again, and is false in between.
 func (d *Detector) Records(ctx context.Context, v vm.VM) bool {
 	const first, last = 500 * time.Millisecond, 4 * time.Second
 	now := monotonic.Now()
@@ -78,15 +76,8 @@ func (d *Detector) Records(ctx context.Context, v vm.VM) bool {
 	if d.next[v.Process] == nil {
 		d.next[v.Process] = &schedule{now, first}
 	}
-	if !d.allowance.allows(v.User, narrow, now) || !d.next[v.Process].due(now, last) {
+	if !d.allowance.allows(v.User, now) || !d.next[v.Process].due(now, last) {
 		return false
 	}
-	return d.finds(ctx, v, narrow) || d.allowance.allows(v.User, wide, now) && d.finds(ctx, v, wide)
-}
-
-// finds reports whether a search finds a ring. It charges the processor time of the search.
-func (d *Detector) finds(ctx context.Context, v vm.VM, kind searchKind) bool {
-	return look(ctx, &d.guard, v, kind == wide, searchPatience, func(used time.Duration) {
-		d.allowance.charge(v.User, kind, monotonic.Now(), used)
-	}) == nil
+	return look(ctx, &d.guard, v, func(used time.Duration) { d.allowance.charge(v.User, monotonic.Now(), used) }) == nil
 }

@@ -55,6 +55,9 @@ func newFakeRing(rings int, logSlots uint) *fakeRing {
 	for i := range rings {
 		r.words[wordHeads+i*headStride] = 1<<logSlots - 1
 	}
+	for at := texts + wordMarker; at < slots; at += textWords {
+		r.words[at] = marker<<markerPosition | at
+	}
 	return r
 }
 

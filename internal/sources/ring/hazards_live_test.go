@@ -50,7 +50,7 @@ func byHand(t *testing.T, otp erlang.OTP, args []string, specs ...outcome.Spec) 
 // handOf begins to read the ring of a VM.
 func handOf(t *testing.T, beam *erlang.VM, specs ...outcome.Spec) *hand {
 	t.Helper()
-	r, err := findIn(t, beam, true)
+	r, err := findIn(t, beam)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +298,7 @@ func tornRecordOn(t *testing.T, otp erlang.OTP) {
 		begin = `{_, {ring, _, Id, Text}} = beamscope:start_span(<<"a">>), First = span_hazards:head(),
 			Time = os:perf_counter() band 16#FFFFFFFFFF, Name = (Text bsl 40) bor Time, Success = 2 bsl 49, Failure = (3 bor 4) bsl 49, Nowhere = (200 bsl 37) bor 5,
 			Put = fun(First, Second) -> S = span_hazards:take(), span_hazards:put(S, 0, First), span_hazards:put(S, 1, Second), S end, `
-		end     = `, ok = beamscope:end_span(undefined, {ring, element(3, persistent_term:get(beamscope_ring_4)), Id, Text}), ok`
+		end     = `, ok = beamscope:end_span(undefined, {ring, element(3, persistent_term:get(beamscope_ring_5)), Id, Text}), ok`
 		another = 200 // spans, after the record
 		spans   = 1 + 1 + another
 	)
@@ -417,7 +417,7 @@ func ringStaysWhereItIsOn(t *testing.T, otp erlang.OTP) {
 			t.Errorf("after %s: %d records, want %d", step, h.records, want)
 		}
 	}
-	if r, err := findIn(t, h.beam, true); err != nil || r.address != h.reader.address {
+	if r, err := findIn(t, h.beam); err != nil || r.address != h.reader.address {
 		t.Errorf("%v", err)
 	}
 }
@@ -433,7 +433,7 @@ func nameTwiceInTheTableOn(t *testing.T, otp erlang.OTP) {
 	for range 3 {
 		numbers[h.eval(`{_, {ring, _, _, Number} = S} = beamscope:start_span("a"), ok = beamscope:end_span(undefined, S), Number`)] = true
 		h.eval(spansOf, each)
-		h.eval(`persistent_term:erase({beamscope_ring_4, <<"a">>}), ok`)
+		h.eval(`persistent_term:erase({beamscope_ring_5, <<"a">>}), ok`)
 		h.read(0)
 	}
 	if n := h.sum(afterAll); len(numbers) != 3 || n.Successes != 3*(each+1) || n.Loss.Total() != 0 || n.Unobserved {

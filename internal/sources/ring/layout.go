@@ -12,8 +12,8 @@ const (
 	wordSize = 8
 
 	magic1  = 0x62656D73636F70
-	magic2  = 0x72696E672D3034
-	version = 4
+	magic2  = 0x72696E672D3035
+	version = 5
 
 	// magic2Digits is the number of low bits of the second word that contain the version, as two
 	// digits.
@@ -47,8 +47,14 @@ const (
 	minLogSlots = 8
 	maxLogSlots = 24
 
-	textWords = 38
+	textWords = 39
 	textReady = 1 << 8
+
+	// The last word of each entry in the table of texts is a marker: marker, and below it the position
+	// of this word in the array. So a part of the table shows where the ring begins.
+	wordMarker     = textWords - 1
+	marker         = 0x62656D73
+	markerPosition = 24 // bits
 
 	recordWords = 2
 	recordSize  = recordWords * wordSize

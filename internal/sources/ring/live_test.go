@@ -123,7 +123,7 @@ func spansAreExactOn(t *testing.T, otp erlang.OTP) {
 }
 
 // findIn searches for the ring of a VM.
-func findIn(t *testing.T, beam *erlang.VM, thorough bool) (*reader, error) {
+func findIn(t *testing.T, beam *erlang.VM) (*reader, error) {
 	t.Helper()
 	p, err := usdt.OpenProcess(beam.PID())
 	if err != nil {
@@ -142,45 +142,42 @@ func findIn(t *testing.T, beam *erlang.VM, thorough bool) (*reader, error) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { memory.Close() })
-	s, err := newScanner(p, memory)
+	s, err := newScanner(p, memory, area{most: maxScan})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.close()
-	address, _, err := s.find(t.Context(), pid, nil, thorough)
+	address, _, err := s.find(t.Context(), pid)
 	if err != nil {
 		return nil, err
 	}
 	return open(memory, address, 0, monotonic.Now())
 }
 
-// The ring is found with any settings of the VM's allocators: at the likely places as a rule,
-// otherwise by a search of all memory.
+// The ring is found with any settings of the VM's allocators, and of any size.
 func TestFoundWithAnyAllocator(t *testing.T) { onBoth(t, foundWithAnyAllocatorOn) }
 
 func foundWithAnyAllocatorOn(t *testing.T, otp erlang.OTP) {
-	// In Debian's own OTP 27 it is at a likely place only in some runs, with any settings.
-	anywhere := vm.ReleaseOf(otp.Emulator()) == 27
 	for _, test := range []struct {
 		name  string
 		flags []string
-		rare  bool // only a thorough search finds it
 	}{
-		{"default", nil, false},
-		{"one scheduler", []string{"+S", "1:1"}, false},
-		{"other strategy", []string{"+MBas", "gf"}, false},
-		{"large blocks share carriers", []string{"+MBsbct", "65536", "+MBlmbcs", "65536"}, true},
-		{"malloc", []string{"+Meamin"}, true},
-		{"super carrier", []string{"+MMscs", "256"}, true},
-		{"no segments", []string{"+MMmcs", "0"}, false},
+		{"default", nil},
+		{"one scheduler", []string{"+S", "1:1"}},
+		{"other strategy", []string{"+MBas", "gf"}},
+		{"large blocks share carriers", []string{"+MBsbct", "65536", "+MBlmbcs", "65536"}},
+		{"malloc", []string{"+Meamin"}},
+		{"super carrier", []string{"+MMscs", "256"}},
+		{"large super carrier", []string{"+MMscs", "20000"}},
+		{"no segments", []string{"+MMmcs", "0"}},
+		{"small ring", []string{"-beamscope", "ring_slots", "256"}},
+		{"small ring and malloc", []string{"+Meamin", "-beamscope", "ring_slots", "256"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			beam := vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Ring, Args: test.flags})
-			r, err := findIn(t, beam, false)
-			if err != nil && (test.rare || anywhere) && errors.Is(err, ErrNone) {
-				r, err = findIn(t, beam, true)
-			}
+			vmtest.Eval(t, beam, `beamscope:start_span(<<"a">>), ok`)
+			r, err := findIn(t, beam)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -197,7 +194,7 @@ func TestFoundBesideHugeHeap(t *testing.T) { onBoth(t, foundBesideHugeHeapOn) }
 func foundBesideHugeHeapOn(t *testing.T, otp erlang.OTP) {
 	const (
 		elements = 20_000_000  // of two words each
-		empty    = 100_000_000 // words
+		empty    = 600_000_000 // words
 	)
 	heap := fmt.Sprintf(`Self = self(),
 		spawn_opt(fun() -> List = lists:seq(1, %d), Self ! full, receive {sum, From} -> From ! lists:sum(List) end end, [{min_heap_size, %d}]),
@@ -217,7 +214,7 @@ func foundBesideHugeHeapOn(t *testing.T, otp erlang.OTP) {
 				vmtest.Eval(t, beam, step)
 			}
 			t.Logf("the VM has %s bytes for processes", vmtest.Eval(t, beam, "erlang:memory(processes)"))
-			if _, err := findIn(t, beam, false); err != nil && !errors.Is(err, ErrNone) { // the ring may be in the middle of the heap's memory
+			if _, err := findIn(t, beam); err != nil {
 				t.Error(err)
 			}
 			r := observe(t, beam, spec("a", time.Minute))
@@ -232,10 +229,10 @@ func foundBesideHugeHeapOn(t *testing.T, otp erlang.OTP) {
 // If a VM has too much memory to search, a notice says so, even if programs in the kernel also
 // observe the VM: VMs with probes may have rings too.
 func TestTooLarge(t *testing.T) {
-	beam := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes, Args: []string{"+MMscs", "4200"}})
+	beam := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	for _, kernel := range []Kernel{nil, func(vm.VM) (int64, bool) { return 1, false }} {
 		p := outcome.Plan{From: monotonic.Now(), Window: window, Specs: []outcome.Spec{spec("a", time.Second)}}
-		s, err := New(t.Context(), Config{Target: vm.Target{PID: beam.PID()}, Plan: p, Kernel: kernel})
+		s, err := New(t.Context(), Config{Target: vm.Target{PID: beam.PID()}, Plan: p, Kernel: kernel, maxScan: 1 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,10 +250,8 @@ func TestTooLarge(t *testing.T) {
 func TestNoRing(t *testing.T) {
 	beam := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes}) // its spans fire probes
 	vmtest.Eval(t, beam, `persistent_term:put(ballast, binary:copy(<<"x">>, 200000000)), ok`)
-	for _, thorough := range []bool{false, true} {
-		if _, err := findIn(t, beam, thorough); !errors.Is(err, ErrNone) {
-			t.Errorf("thorough %v: error %v, want %v", thorough, err, ErrNone)
-		}
+	if _, err := findIn(t, beam); !errors.Is(err, ErrNone) {
+		t.Errorf("error %v, want %v", err, ErrNone)
 	}
 }
 

@@ -407,7 +407,7 @@ func (r *reader) text(number uint16) (string, bool) {
 		return "", false
 	}
 	t := make([]byte, 0, 7*textWords)
-	for i := 1; i < textWords; i++ {
+	for i := 1; i < wordMarker; i++ {
 		var word [8]byte
 		binary.BigEndian.PutUint64(word[:], binary.LittleEndian.Uint64(data[i*wordSize:]))
 		t = append(t, word[1:]...)

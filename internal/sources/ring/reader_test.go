@@ -350,7 +350,7 @@ func TestAnotherVersion(t *testing.T) {
 	ring := newFakeRing(1, minLogSlots)
 	ring.words[1]-- // "ring-02"
 	ring.words[wordVersion] = 2
-	const want = "it is of version 2, and this beamscope reads version 4"
+	const want = "it is of version 2, and this beamscope reads version 5"
 	if _, err := open(ring, ring.address, 0, 0); !errors.Is(err, ErrLayout) || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want %q", err, want)
 	}

@@ -81,20 +81,16 @@ const (
 	searchPeriod = time.Second
 	kernelPeriod = 3 * time.Second
 
-	// searchPatience limits the search of the places where the VM puts large blocks, and
-	// scanPatience that of all of its memory. firstSearch limits how long [New] waits for the first
-	// search.
+	// searchPatience limits the search of a VM's memory, and swapPatience that of memory that is swapped
+	// out. firstSearch limits how long [New] waits for the first search.
 	searchPatience = 2 * time.Second
-	scanPatience   = 30 * time.Second
+	swapPatience   = 30 * time.Second
 	firstSearch    = 2 * time.Second
 
-	// firstGlance and firstScan are the times until the likely places and all of a VM's memory are
-	// searched again. Each time is four times the previous one, up to lastGlance and lastScan. New
-	// memory is searched each time.
-	firstGlance = searchPeriod
-	lastGlance  = 30 * time.Second
-	firstScan   = 3 * time.Second
-	lastScan    = 5 * time.Minute
+	// firstSwap is the time until memory that is swapped out is searched again. Each time is four times
+	// the previous one, up to lastSwap.
+	firstSwap = 3 * time.Second
+	lastSwap  = 5 * time.Minute
 
 	// patience is the total time that windows wait for the VMs of a user whose memory answers late,
 	// and the time that Close waits. A quarter of the elapsed time is credited again. A VM that
@@ -130,6 +126,8 @@ type Config struct {
 
 	// Explain means that spans of discovered names will be explained.
 	Explain bool
+
+	maxScan uint64 // see the constant, which applies if this is 0
 }
 
 // A Source reads the rings of VMs. The methods of [outcome.Source] and [outcome.Discoverer]
@@ -180,9 +178,7 @@ type station struct {
 	// were not collected. 0 if there was none.
 	lacks int64
 
-	// Used by the searching goroutine.
-	glances, scans schedule
-	known          []usdt.Range // searched memory
+	swap schedule // when to search swapped memory; used by the searching goroutine
 
 	absence absence // while no ring is found
 }
@@ -237,6 +233,7 @@ func New(ctx context.Context, cfg Config) (*Source, error) {
 
 // newSource returns a source without a schedule and without searches.
 func newSource(cfg Config) *Source {
+	cfg.maxScan = cmp.Or(cfg.maxScan, maxScan)
 	return &Source{
 		cfg:      cfg,
 		now:      monotonic.Now,
@@ -364,8 +361,7 @@ func (s *Source) admit(_ context.Context, vms []vm.VM) {
 		if err != nil {
 			continue // the process has ended
 		}
-		st := &station{vm: v, id: outcome.VM{PID: v.PID(), Node: v.Node}, exit: exit,
-			glances: schedule{s.now(), firstGlance}, scans: schedule{s.now() + int64(firstScan), firstScan}}
+		st := &station{vm: v, id: outcome.VM{PID: v.PID(), Node: v.Node}, exit: exit, swap: schedule{s.now(), firstSwap}}
 		if old := s.vms[v.PID()]; old != nil {
 			if st.lacks = old.lacks; old.reading != nil {
 				st.lacks = s.now()
@@ -476,33 +472,27 @@ func (s *Source) searched() map[int][]*station {
 	return all
 }
 
-// searchOne searches for the ring of a VM: at the likely places, and sometimes everywhere, within
-// the processor time allowed for its user.
+// searchOne searches for the ring of a VM, within the processor time allowed for its user.
 func (s *Source) searchOne(ctx context.Context, st *station) {
-	now := s.now()
 	v, id := st.vm, st.id
-	in, kind := s.area(st, now)
-	if !s.allowance.allows(v.User, kind, now) {
+	if !s.allowance.allows(v.User, s.now()) {
 		return
 	}
 	s.lookAtProbes(ctx, st)
-	patience := searchPatience
-	if in.thorough {
-		patience = scanPatience
+	now := s.now()
+	swap, patience := st.swap.due(now, lastSwap), searchPatience
+	if swap {
+		patience = swapPatience
 	}
-	now = s.now()
 	f, err := guard.Do(ctx, &s.guard, v.User, patience, func(ctx context.Context) (f finding, err error) {
-		s.spend(v.User, kind, func() { f, err = find(ctx, v, id, in, s.now()) })
+		s.spend(v.User, func() { f, err = find(ctx, v, id, area{swap, s.cfg.maxScan}, s.now()) })
 		return f, err
 	})
 	s.mu.Lock()
-	again := st.absence.note(now, err, in.thorough)
+	again := st.absence.note(now, err, f.whole)
 	s.mu.Unlock()
-	if again {
-		return
-	}
-	st.known = f.looked
 	switch {
+	case again:
 	case err == nil:
 		s.follow(ctx, st, f.observed)
 	case ctx.Err() != nil, errors.Is(err, usdt.ErrProcessGone):
@@ -517,45 +507,20 @@ func (s *Source) searchOne(ctx context.Context, st *station) {
 	}
 }
 
-// area returns the part of a VM's memory to search now. A search that is due but not allowed yet
-// stays due.
-func (s *Source) area(st *station, now int64) (area, searchKind) {
-	if !s.allowance.allows(st.vm.User, wide, now) {
-		return area{known: st.known, resident: true}, narrow
-	}
-	thorough, glance, full := st.scans.due(now, lastScan), st.glances.due(now, lastGlance), st.absence.full(now)
-	if glance {
-		st.known = nil
-	}
-	in := area{st.known, thorough || full, !thorough}
-	if thorough || glance || full {
-		return in, wide
-	}
-	return in, narrow
-}
-
 // spend runs a part of a search, and charges its processor time to the user.
-func (s *Source) spend(user int, kind searchKind, work func()) {
+func (s *Source) spend(user int, work func()) {
 	used := processorTime(work)
-	s.allowance.charge(user, kind, s.now(), used)
+	s.allowance.charge(user, s.now(), used)
 }
 
 // A finding is the result of a search of a VM's memory.
 type finding struct {
 	observed *observed
-	looked   []usdt.Range // memory that was searched
+	whole    bool // no memory was left out because it is swapped out
 }
 
 // Close closes the memory of a VM that will not be read.
 func (f finding) Close() error { return f.observed.memory.Close() }
-
-// An area is the part of a VM's memory to search: memory that is not known, or all memory if
-// thorough.
-type area struct {
-	known    []usdt.Range
-	thorough bool
-	resident bool // only pages that are not swapped out
-}
 
 // find searches for the ring of a VM. now is the present time, nanoseconds of CLOCK_MONOTONIC.
 func find(ctx context.Context, v vm.VM, id outcome.VM, in area, now int64) (f finding, err error) {
@@ -568,41 +533,41 @@ func find(ctx context.Context, v vm.VM, id outcome.VM, in area, now int64) (f fi
 			memory.Close()
 		}
 	}()
-	r, looked, err := findReader(ctx, v, memory, in, now)
+	r, whole, err := findReader(ctx, v, memory, in, now)
 	if err != nil {
-		return finding{looked: looked}, err
+		return finding{whole: whole}, err
 	}
-	return finding{newObserved(id, v.User, r, memory), looked}, nil
+	return finding{newObserved(id, v.User, r, memory), whole}, nil
 }
 
-// findReader searches a VM's memory for its ring, and returns a reader of the ring.
-func findReader(ctx context.Context, v vm.VM, memory Memory, in area, now int64) (r *reader, looked []usdt.Range, err error) {
+// findReader searches a VM's memory for its ring, and returns a reader of the ring. whole reports that no
+// memory was left out because it is swapped out.
+func findReader(ctx context.Context, v vm.VM, memory Memory, in area, now int64) (r *reader, whole bool, err error) {
 	pid, err := v.Process.InnerPID()
 	if err != nil {
-		return nil, nil, err
+		return nil, false, err
 	}
 	offset, err := v.Process.ClockOffset()
 	if err != nil {
-		return nil, nil, err
+		return nil, false, err
 	}
-	scanner, err := newScanner(v.Process, memory)
+	scanner, err := newScanner(v.Process, memory, in)
 	if err != nil {
-		return nil, nil, err
+		return nil, false, err
 	}
 	defer scanner.close()
-	scanner.resident = in.resident
-	address, looked, err := scanner.find(ctx, pid, in.known, in.thorough)
+	address, searched, err := scanner.find(ctx, pid)
 	if err != nil {
-		return nil, looked, err
+		return nil, !scanner.skipped, err
 	}
 	r, err = open(memory, address, offset, now)
 	if err != nil {
-		return nil, nil, err
+		return nil, false, err
 	}
-	if !contain(looked, address, r.header.words*wordSize) {
-		return nil, nil, fmt.Errorf("%w: the memory of the process ends before it does", ErrLayout)
+	if !contain(searched, address, r.header.words*wordSize) {
+		return nil, false, fmt.Errorf("%w: the memory of the process ends before it does", ErrLayout)
 	}
-	return r, looked, nil
+	return r, true, nil
 }
 
 // follow starts reading the ring of a VM. It does not wait for the first lease, because the memory

@@ -133,6 +133,6 @@ func StartOn(t testing.TB, otp erlang.OTP, opts erlang.Options) *erlang.VM {
 	// The test's context, and with it the VM, ends before the cleanup.
 	t.Cleanup(func() { _ = vm.Stop() })
 	Call(t, vm, "span_load", "run", "[#{procs => 1, spans => 1, name => <<\"first\">>}]")
-	Eval(t, vm, `case persistent_term:get(beamscope_ring_4, none) of none -> ok; Ring -> [atomics:put(element(2, Ring), 66 + 16 * R, 0) || R <- lists:seq(0, element(4, Ring) - 1)] end`)
+	Eval(t, vm, `case persistent_term:get(beamscope_ring_5, none) of none -> ok; Ring -> [atomics:put(element(2, Ring), 66 + 16 * R, 0) || R <- lists:seq(0, element(4, Ring) - 1)] end`)
 	return vm
 }
