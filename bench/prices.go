@@ -37,7 +37,7 @@ const (
 const stockRelease = 25
 
 // pricedOutcomes are the built-in outcomes whose prices are compared, in the order of the table.
-var pricedOutcomes = []string{"gc", "run", "run-wait", "message", "mailbox", "call", "lifetime", "dirty-nif"}
+var pricedOutcomes = []string{"gc", "run", "run-wait", "message", "hop", "mailbox", "call", "lifetime", "dirty-nif"}
 
 const (
 	// leaseRest is the longest time for which a VM records spans after a collector has ended.

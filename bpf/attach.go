@@ -78,9 +78,12 @@ type Target struct {
 	Unseen map[string]string
 
 	// StandIns means that the file has no probes, and that some of its functions stand in for
-	// probes. They report a message when it enters the receiver's outer queue, and nothing reports
-	// when the receiver fetches it.
+	// probes. They report a message when it enters the receiver's outer queue.
 	StandIns bool
+
+	// Fetches are the places at which receivers fetch messages. Where the functions that stand in for
+	// message__queued are those for message__send too, instances from a send to a fetch end there.
+	Fetches []Fetch
 
 	// NoProbes says why the file has neither probes nor functions that stand in for them; nil if it
 	// has. Then the waits of the VM's threads for a processor are observed, which need none, and
@@ -95,6 +98,13 @@ type Target struct {
 type Message struct {
 	Arg      usdt.Arg
 	Indirect bool // Arg is the address of a word that contains the address of the message
+}
+
+// A Fetch is a place at which a process takes the list of all signals out of its outer queue.
+type Fetch struct {
+	Site  usdt.Site // with the arguments of message__queued
+	First usdt.Arg  // address of the first signal of the list
+	State usdt.Arg  // flags of the process
 }
 
 // Terms describes how terms encode the pids of a VM's processes and the numbers of its ports.
@@ -851,11 +861,21 @@ func (t Target) Sees(o Outcome) error {
 func (t Target) ruleSites(o Outcome, cookie uint64) (siteList, error) {
 	var found siteList
 	o.Rule = t.ruleFor(o.Rule)
-	if err := t.checkEnds(o.Rule); err != nil {
+	fetched := t.fetches(o.Rule)
+	if err := t.checkEnds(o.Rule); err != nil && !fetched {
 		return nil, err
 	}
-	identified := t.identifies(o.Rule)
+	identified := fetched || t.identifies(o.Rule)
 	for _, e := range ruleEvents(o.Rule) {
+		if fetched && e.program == kernelProgRuleEndProbe {
+			if err := t.addFetches(&found, o, e, cookie); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if fetched && e.program == kernelProgRuleSyncProbe {
+			continue // its instances are not paired by their order
+		}
 		if e.program == kernelProgRuleGoneProbe && identified && len(o.Rule.Via) == 0 {
 			continue // it has no queues
 		}
@@ -902,6 +922,39 @@ func (t Target) ruleVariant(o Outcome, e ruleEvent, site usdt.Site, identified b
 		v.terms = t.Terms.behind(site)
 	}
 	return v, nil
+}
+
+// fetches reports whether the instances of a rule end where receivers fetch their messages: they end with
+// message-queued, the functions that stand in for it are those for the start, and each start tells the
+// address of its message.
+func (t Target) fetches(r *dtrace.Rule) bool {
+	if len(t.Fetches) == 0 || len(r.Via) > 0 || !r.OfProcesses() {
+		return false
+	}
+	for _, e := range r.End {
+		if !isOf(dtrace.Expr{e}, "message-queued") || e.Where != nil || !t.oneWith(e, r.Start) {
+			return false
+		}
+	}
+	return t.identifies(r)
+}
+
+// addFetches adds the places where receivers fetch their messages, for an end of an outcome's rule.
+func (t Target) addFetches(found *siteList, o Outcome, e ruleEvent, cookie uint64) error {
+	if _, err := t.probe(e.event.Probe.Name); err != nil {
+		return err
+	}
+	e.program = kernelProgRuleFetchProbe
+	for _, f := range t.Fetches {
+		special, err := specialize(o, e, &f.Site)
+		if err != nil {
+			return err
+		}
+		special.rule.Message, special.rule.State = uint8(len(f.Site.Args)), uint8(len(f.Site.Args)+1)
+		args := append(slices.Clone(f.Site.Args), f.First, f.State)
+		found.add(variant{program: e.program, special: special, args: newArguments(args), terms: t.Terms.behind(f.Site)}, f.Site, cookie)
+	}
+	return nil
 }
 
 // checkShared checks a site at which the events of two probes happen. Such a site suffices for a

@@ -298,6 +298,7 @@ type kernelRule struct {
 	Serial    uint8
 	Message   uint8
 	Indirect  uint8
+	State     uint8
 	Arrivals  uint8
 	Slices    uint8
 	Key       struct {
@@ -527,6 +528,7 @@ const (
 	kernelProgProcessSpawn      = "process_spawn"
 	kernelProgRuleArmProbe      = "rule_arm_probe"
 	kernelProgRuleEndProbe      = "rule_end_probe"
+	kernelProgRuleFetchProbe    = "rule_fetch_probe"
 	kernelProgRuleGoneProbe     = "rule_gone_probe"
 	kernelProgRuleStartProbe    = "rule_start_probe"
 	kernelProgRuleSyncProbe     = "rule_sync_probe"
@@ -643,6 +645,7 @@ type kernelProgramSpecs struct {
 	ProcessSpawn     *ebpf.ProgramSpec `ebpf:"process_spawn"`
 	RuleArmProbe     *ebpf.ProgramSpec `ebpf:"rule_arm_probe"`
 	RuleEndProbe     *ebpf.ProgramSpec `ebpf:"rule_end_probe"`
+	RuleFetchProbe   *ebpf.ProgramSpec `ebpf:"rule_fetch_probe"`
 	RuleGoneProbe    *ebpf.ProgramSpec `ebpf:"rule_gone_probe"`
 	RuleStartProbe   *ebpf.ProgramSpec `ebpf:"rule_start_probe"`
 	RuleSyncProbe    *ebpf.ProgramSpec `ebpf:"rule_sync_probe"`
@@ -927,6 +930,7 @@ type kernelPrograms struct {
 	ProcessSpawn     *ebpf.Program `ebpf:"process_spawn"`
 	RuleArmProbe     *ebpf.Program `ebpf:"rule_arm_probe"`
 	RuleEndProbe     *ebpf.Program `ebpf:"rule_end_probe"`
+	RuleFetchProbe   *ebpf.Program `ebpf:"rule_fetch_probe"`
 	RuleGoneProbe    *ebpf.Program `ebpf:"rule_gone_probe"`
 	RuleStartProbe   *ebpf.Program `ebpf:"rule_start_probe"`
 	RuleSyncProbe    *ebpf.Program `ebpf:"rule_sync_probe"`
@@ -962,6 +966,7 @@ func (p *kernelPrograms) Close() error {
 		p.ProcessSpawn,
 		p.RuleArmProbe,
 		p.RuleEndProbe,
+		p.RuleFetchProbe,
 		p.RuleGoneProbe,
 		p.RuleStartProbe,
 		p.RuleSyncProbe,

@@ -116,7 +116,7 @@ func detailPrograms() []string {
 }
 
 // outcomePrograms returns the programs of an outcome with a rule: those at probes, with known and
-// with unknown message addresses, and those at tracepoints.
+// with unknown message addresses, those where receivers fetch messages, and those at tracepoints.
 func outcomePrograms(o Outcome, args []usdt.Arg, terms siteTerms) ([]variant, error) {
 	variants := entry{used: true, outcome: o}.threadVariants(math.MaxInt32)
 	if o.Rule.RunQueue {
@@ -131,6 +131,11 @@ func outcomePrograms(o Outcome, args []usdt.Arg, terms siteTerms) ([]variant, er
 		variants = append(variants, v)
 		if o.Rule.Pairing == dtrace.FIFO && e.isMessage(o.Rule) {
 			v.special.rule.Message = uint8(len(args) - 1)
+			variants = append(variants, v)
+		}
+		if e.program == kernelProgRuleEndProbe && isOf(o.Rule.End, "message-queued") { // in VMs without probes
+			v.program, v.terms.argsAreTerms = kernelProgRuleFetchProbe, true
+			v.special.rule.State = uint8(len(args) - 2)
 			variants = append(variants, v)
 		}
 	}

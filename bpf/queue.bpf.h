@@ -12,6 +12,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
+#include "count.bpf.h"
 #include "open.bpf.h"
 
 struct queue {
@@ -148,6 +149,18 @@ static __always_inline bool leave_queue(struct queue *q, __u64 now, bool second,
 		return true;
 	}
 	return false;
+}
+
+/* Reports whether an instance may have ended unseen: the address of its message identifies it, and a
+ * program did not follow a list with that message to its end. */
+static __noinline int may_be_fetched(const struct outcome *o, const struct span *open)
+{
+	struct queue *q;
+
+	if (o->flags & STAGED || !(open->key.seq & BY_ADDRESS) || open->key.seq & BY_TOKEN)
+		return false;
+	q = queue_at(&open->key, false);
+	return q && (open->start_ns & ~ENDED) < *(volatile __u64 *)&q->floor_ns;
 }
 
 /* Reports whether the head of a queue is past a number. */

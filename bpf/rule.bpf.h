@@ -22,6 +22,7 @@
 #include "settle.bpf.h"
 #include "slice.bpf.h"
 #include "stack.bpf.h"
+#include "state.bpf.h"
 #include "termgroup.bpf.h"
 
 enum pairing { PAIR_FIRST, PAIR_LAST, PAIR_FIFO };
@@ -59,6 +60,7 @@ struct rule {
 	__u8 serial;   /* serial of the seq_trace token: argument, or NO_ARG */
 	__u8 message;  /* address of the message in the VM: argument, or NO_ARG */
 	__u8 indirect; /* the argument message is the address of a word that holds the address */
+	__u8 state;    /* state of the process that fetches messages: argument, or NO_ARG */
 	__u8 arrivals; /* starts are counted in groups too */
 	__u8 slices;   /* instances are slices of scheduler threads: see slice.bpf.h */
 	struct operand key;
@@ -590,7 +592,9 @@ static __always_inline bool displace_open(struct rule_event *e)
 		return true;
 	if (e->now <= open.start_ns + e->outcome->dmax_ns && rule.pairing == PAIR_FIRST)
 		return false;
-	if (!take_found(found, &open, hashed) || settle_expired(e, &open))
+	if (!take_found(found, &open, hashed))
+		return true;
+	if ((rule.staged || !may_be_fetched(e->outcome, &open)) && settle_expired(e, &open))
 		return true;
 	count(&e->series, e->row, UNPAIRED);
 	if (!e->key.seq || by_address(e))
@@ -784,6 +788,75 @@ static __always_inline void rule_end(struct rule_event *e)
 		count(&e->series, e->row, head == HEAD_TIMED_OUT ? LATES : ORPHANS);
 }
 
+/* The receiver takes the list of all signals out of its outer queue. */
+struct fetch {
+	struct rule_event e;
+	__u64 at; /* address of the next signal of the list; 0: there is none */
+	long err; /* the state of the process, or the signal, could not be read */
+};
+
+/* A program goes through this many signals of a list at most. The receiver holds the lock of its
+ * queue meanwhile, some milliseconds for so many. The same as fetchMost in fetch_live_test.go. */
+#define FETCH_MOST (1 << 14)
+
+/* What each signal begins with: ErtsSignalCommon of erl_proc_sig_queue.h. A message has its term where
+ * others have their tag. */
+struct signal {
+	__u64 next;
+	__u64 specific;
+	__u64 tag;
+};
+
+/* Signals that are no messages have the header of a pid of another node as their tag. */
+#define IS_MESSAGE(tag) (((tag) & 0x3f) != 0x30)
+
+/* Ends the instance of a message that is fetched. */
+static __noinline int end_fetched(struct rule_event *e)
+{
+	struct span open;
+	enum head head = take_keyed(e, &open);
+
+	if (e->current)
+		count(&e->series, e->row, ENDS);
+	if (head == HEAD_OPEN)
+		end_instance(e, &open, false);
+	else if (e->current)
+		count(&e->series, e->row, head == HEAD_TIMED_OUT ? LATES : ORPHANS);
+	return 0;
+}
+
+static long fetch_next(__u32 i, struct fetch *f)
+{
+	struct signal s;
+
+	if (!f->at)
+		return 1;
+	f->err = bpf_probe_read_user(&s, sizeof(s), (void *)f->at);
+	if (f->err)
+		return 1;
+	if (IS_MESSAGE(s.tag)) {
+		f->e.key.seq = BY_ADDRESS | (f->at & (BY_ADDRESS - 1));
+		end_fetched(&f->e);
+	}
+	f->at = s.next;
+	return 0;
+}
+
+/* Gives up the instances of the messages in the rest of a list. Which ones these are is not known. So
+ * those that started before now are lost as unpaired when they time out, see may_be_fetched. The queue
+ * keeps the time. It is never empty, so the sweep keeps the queue until then. */
+static __noinline int give_up_rest(struct rule_event *e)
+{
+	__u64 seq;
+	struct queue *q = join_queue(&e->key, false, e->index, e->now, &seq);
+
+	if (q)
+		*(volatile __u64 *)&q->floor_ns = e->now;
+	else
+		count(&e->series, e->row, MAP_FULL);
+	return 0;
+}
+
 static __always_inline void rule_arm(struct rule_event *e)
 {
 	__u64 target;
@@ -859,6 +932,30 @@ int rule_end_probe(void *ctx)
 	use_thread_stack();
 	if (begin_rule_event(ctx, &e))
 		rule_end(&e);
+	return 0;
+}
+
+/* At the place of a function where a receiver fetches the messages of its outer queue. The argument
+ * message is the address of the first one. The messages of a process that exits are not received. */
+SEC("uprobe.multi")
+int rule_fetch_probe(void *ctx)
+{
+	struct fetch f = {};
+	__u64 state;
+
+	use_thread_stack();
+	if (!begin_rule_event(ctx, &f.e))
+		return 0;
+	f.err = read_arg(ctx, NULL, rule.state, &state);
+	if (!f.err && state & PSFLG_EXITING)
+		return 0;
+	f.at = f.e.key.seq & (BY_ADDRESS - 1);
+	if (!f.err)
+		bpf_loop(FETCH_MOST, fetch_next, &f, 0);
+	if (f.err)
+		count(&f.e.series, f.e.row, READ_ERRORS);
+	if (f.at)
+		give_up_rest(&f.e);
 	return 0;
 }
 

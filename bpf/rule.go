@@ -85,6 +85,7 @@ func specialize(o Outcome, e ruleEvent, site *usdt.Site) (specialization, error)
 		Label:     c.named("label"),
 		Serial:    c.named("cur"),
 		Message:   noArg,
+		State:     noArg,
 		Arrivals:  flag(o.Accounts && o.Group != "" && r.Pairing == dtrace.FIFO),
 		Slices:    flag(o.ofSlices()),
 	}

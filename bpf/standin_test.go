@@ -42,6 +42,7 @@ func standing(t *testing.T) Target {
 	receive := site("remove", 2, false, append([]string{word}, unknown...)...)
 	either := site("collect", 5, false, word, word)
 	message := Message{Arg: arg(word)}
+	fetch := site("fetch", 9, false, append([]string{word}, unknown...)...)
 	return Target{
 		Release: 25, StandIns: true, Terms: Terms{Form: dtrace.TermsByNumber},
 		Probes: []usdt.Probe{
@@ -58,6 +59,7 @@ func standing(t *testing.T) Target {
 			{Name: "process__exit", Sites: []usdt.Site{site("exit", 8, false, word, "")}},
 		},
 		Messages: map[uint64]Message{1: message, 2: message},
+		Fetches:  []Fetch{{Site: fetch, First: arg(word), State: arg("4@%esi")}},
 		Shared:   map[uint64]string{5: "gc_major__end"},
 		Unseen:   map[string]string{"port__busy": "nobody knows", "port__not_busy": "nobody knows"},
 	}
@@ -68,8 +70,7 @@ func TestStandInsSee(t *testing.T) {
 	target := standing(t)
 	for name, want := range map[string]string{
 		"gc": "", "gc-minor": "", "gc-major": "", "message": "", "mailbox": "", "lifetime": "", "dirty-nif": "",
-		"hop":       "this VM reports message-queued and message-send at the same place, so no time passes between them",
-		"file-io":   "",
+		"hop": "", "file-io": "",
 		"port-busy": "port-not_busy is not seen: nobody knows",
 	} {
 		b, _ := dtrace.LookupBuiltin(name)
@@ -181,6 +182,64 @@ func TestMessageWithoutVia(t *testing.T) {
 		if got := tests[i]; got.Arg != arg || got.Form != uint8(kernelTestFormTEST_TERM) || got.Op != uint8(dtrace.Unequal) || got.Number != 0 {
 			t.Errorf("test %d: %+v", i, got)
 		}
+	}
+}
+
+// Instances from a send to message-queued end where the receiver fetches its messages. The address
+// identifies each message, so no other event is needed.
+func TestHopEndsAtFetch(t *testing.T) {
+	target := standing(t)
+	b, _ := dtrace.LookupBuiltin("hop")
+	o := Outcome{Name: "hop", Rule: &b.Rule, DMax: int64(time.Second)}
+	found, err := target.ruleSites(o, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) != 2 {
+		t.Fatalf("%d programs, want one for the fetch and one for the start", len(found))
+	}
+	for i, want := range []struct {
+		program        string
+		offset         uint64
+		message, state uint8
+	}{{kernelProgRuleFetchProbe, 9, 6, 7}, {kernelProgRuleStartProbe, 1, 6, noArg}} {
+		s := found[i]
+		r := s.variant.special.rule
+		if s.variant.program != want.program || !slices.Equal(s.offsets, []uint64{want.offset}) || r.Message != want.message || r.State != want.state || r.Indirect != 0 || s.cookies[0] != 7 {
+			t.Errorf("%d: %s at %d: %+v", i, s.variant.program, s.offsets, r)
+		}
+	}
+	if state := found[0].variant.args.args[7]; state.Kind != uint8(kernelArgKindARG_REGISTER) || state.Size != 4 {
+		t.Errorf("state %+v", state)
+	}
+}
+
+// Rules from a send to message-queued are refused where no fetch is known, or where a fetch does not tell
+// what they need.
+func TestNoEndAtFetch(t *testing.T) {
+	const same = "this VM reports message-queued and message-send at the same place, so no time passes between them"
+	hop, _ := dtrace.LookupBuiltin("hop")
+	conditional, last := hop.Rule, hop.Rule
+	conditional.End = expression(t, "message-queued[receiver=\"<0.1.0>\"]")
+	last.Pairing, last.Sync = dtrace.Last, nil
+	unknown, nameless := standing(t), standing(t)
+	unknown.Fetches = nil
+	nameless.Messages = map[uint64]Message{2: nameless.Messages[2]}
+	for what, test := range map[string]struct {
+		target Target
+		rule   dtrace.Rule
+	}{
+		"no fetch is known":          {unknown, hop.Rule},
+		"sends without address":      {nameless, hop.Rule},
+		"an end with a condition":    {standing(t), conditional},
+		"instances without an order": {standing(t), last},
+	} {
+		if err := test.target.Sees(Outcome{Rule: &test.rule}); errorText(err) != same || !errors.Is(err, ErrNoProbe) {
+			t.Errorf("%s: error %v", what, err)
+		}
+	}
+	if err := standing(t).Sees(Outcome{Rule: &hop.Rule}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -87,7 +87,7 @@ static __always_inline bool sweep_span(struct span *v, struct sweep_request *w,
 	s = series_of(o, open->key.pid);
 	if (end.status == CUT)
 		count(&s, row_at(end.end_ns), CUT);
-	else if (may_be_taken(o, open))
+	else if (may_be_taken(o, open) || may_be_fetched(o, open))
 		count(&s, row_at(end.end_ns), UNPAIRED);
 	else
 		settle(o, &s, row_at(end.end_ns), open, &end);

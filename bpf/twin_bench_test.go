@@ -27,6 +27,7 @@ func BenchmarkTwins(b *testing.B) {
 			{"dirty-nif", "reads", fmt.Sprintf("[%q,500]", dir)},
 			{"file-io", "reads", fmt.Sprintf("[%q,500]", dir)},
 			{"message", "calls", "[lists:duplicate(500,{0,infinity})]"},
+			{"hop", "calls", "[lists:duplicate(500,{0,infinity})]"},
 			{"mailbox", "calls", "[lists:duplicate(500,{0,infinity})]"},
 			{"call", "calls", "[lists:duplicate(500,{0,infinity})]"},
 			{"run", "calls", "[lists:duplicate(500,{0,infinity})]"},

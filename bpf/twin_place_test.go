@@ -63,6 +63,7 @@ func placesOf(t testing.TB, path string, file *usdt.File) dtrace.Build {
 	p.collections()
 	p.lives()
 	p.messages()
+	p.fetch()
 	p.ports()
 	return p.build
 }
@@ -130,6 +131,25 @@ func (p *places) messages() {
 			p.last().Message, p.last().Indirect = fmt.Sprintf("8@%d(%%rdi)", p.member("process", "sig_qs.save")), true
 		}
 	}
+}
+
+// fetch adds the branch of erts_proc_sig_fetch__ that tests whether the list has signals other than messages.
+func (p *places) fetch() {
+	const function = "erts_proc_sig_fetch__"
+	test := fmt.Sprintf("%#x(%%", p.member("process", "sig_inq.nmsigs.next"))
+	s := p.symbol(function)
+	lines := p.disassemble(s.Value, s.Value+s.Size)
+	i := slices.IndexFunc(lines, func(l line) bool { return strings.Contains(l.text, test) })
+	if i < 0 {
+		p.t.Fatalf("%s does not read %s", function, test)
+	}
+	at := p.behind(function, lines[i].at)
+	receiver := p.pointed(at, "proc", 0)
+	p.add(dtrace.Place{
+		Probe: "message__queued", Function: function, Address: at, Args: []string{receiver, "", "", "", "", ""},
+		Message: p.pointed(at, "proc", p.member("process", "sig_inq.first")), Fetch: true,
+		State: "4" + strings.TrimPrefix(p.pointed(at, "proc", p.member("process", "state")), "8"),
+	})
 }
 
 // ports adds the branches that test whether somebody observes a busy port: each event passes one.
@@ -207,23 +227,39 @@ func (p *places) branch(function, probe string) uint64 {
 // behind returns the first instruction behind an address of a function that the kernel emulates.
 func (p *places) behind(function string, address uint64) uint64 {
 	p.t.Helper()
-	vmtest.NeedProgram(p.t, "objdump")
 	const most = 200 // bytes
 	s := p.symbol(function)
-	out, err := exec.Command("objdump", "-d", "--no-show-raw-insn",
-		fmt.Sprintf("--start-address=%#x", address), fmt.Sprintf("--stop-address=%#x", min(address+most, s.Value+s.Size)), p.path).Output()
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	for line := range strings.Lines(string(out)) {
-		text, _, ok := strings.Cut(strings.TrimSpace(line), ":\t")
-		at, err := strconv.ParseUint(text, 16, 64)
-		if ok && err == nil && at > address && usdt.Emulated(p.file.Machine(), p.code(at, 16)) {
-			return at
+	for _, l := range p.disassemble(address, min(address+most, s.Value+s.Size)) {
+		if l.at > address && usdt.Emulated(p.file.Machine(), p.code(l.at, 16)) {
+			return l.at
 		}
 	}
 	p.t.Fatalf("the kernel emulates no instruction of %s behind %#x", function, address)
 	return 0
+}
+
+// A line is an instruction in assembly language.
+type line struct {
+	at   uint64
+	text string
+}
+
+// disassemble returns the instructions between two addresses.
+func (p *places) disassemble(from, to uint64) (lines []line) {
+	p.t.Helper()
+	vmtest.NeedProgram(p.t, "objdump")
+	out, err := exec.Command("objdump", "-d", "--no-show-raw-insn",
+		fmt.Sprintf("--start-address=%#x", from), fmt.Sprintf("--stop-address=%#x", to), p.path).Output()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for l := range strings.Lines(string(out)) {
+		number, text, ok := strings.Cut(strings.TrimSpace(l), ":\t")
+		if at, err := strconv.ParseUint(number, 16, 64); ok && err == nil {
+			lines = append(lines, line{at, text})
+		}
+	}
+	return lines
 }
 
 // member returns the place of a member of a structure.

@@ -125,8 +125,8 @@ func (w *twins) while(t *testing.T, work func(c *vmtest.Collector)) {
 }
 
 // compare checks that both ways count the same events and instances of each outcome, and that the times of
-// each instance are in order. Functions report fewer starts of mailbox: silent is the number of messages
-// whose start they miss.
+// each instance are in order. Functions report fewer starts of mailbox, and fewer ends of hop: silent is the
+// number of messages that they miss.
 func (w *twins) compare(t *testing.T, silent uint64) {
 	t.Helper()
 	instances := [2][]bpf.Instance{w.told[byProbes](), w.told[byFunctions]()}
@@ -143,6 +143,10 @@ func (w *twins) compare(t *testing.T, silent uint64) {
 			got[byFunctions].Starts += silent
 			got[byFunctions].Successes += silent
 			got[byFunctions].Orphans -= silent
+		}
+		if o.Name == "hop" {
+			got[byFunctions].Ends += silent
+			got[byFunctions].Orphans += silent
 		}
 		if diff := gocmp.Diff(got[byProbes], got[byFunctions]); diff != "" || got[byProbes].Successes == 0 {
 			t.Errorf("%s: -probes +functions:\n%s%+v", o.Name, diff, got[byProbes])
@@ -188,6 +192,8 @@ func twinOrders() map[string]twinOrder {
 		"file-io":   {start: later, end: earlier},
 		// The sender calls one function behind the probe. The other one contains the probe of the receiver.
 		"message": {start: later, end: earlier},
+		// The receiver takes the messages out of its queue, and then handles each one: there is the probe.
+		"hop": {start: later, end: earlier},
 		// The sender calls the function, and the probe is where the receiver fetches the message.
 		"mailbox": {start: earlier, end: earlier},
 		// The start is the send of a message. Both ways have the same function for the end.
@@ -225,7 +231,8 @@ func comparePairs(t *testing.T, name string, probed, standing []bpf.Instance) {
 	var starts, ends, more []int64
 	for i, p := range probed {
 		s := standing[i]
-		if p.Process != s.Process || !order.start.holds(p.Start, s.Start) || !order.end.holds(p.End, s.End) {
+		inOrder := order.end.holds(p.End, s.End) || p.Status == bpf.Timeout // these end dMax after their start
+		if p.Process != s.Process || p.Status != s.Status || !order.start.holds(p.Start, s.Start) || !inOrder {
 			t.Errorf("%s: by probes of %s from %d to %d, by functions of %s from %d to %d: not in the order %+v",
 				name, pidText(p.Process), p.Start, p.End, pidText(s.Process), s.Start, s.End, order)
 			return
@@ -300,7 +307,7 @@ func twinsOn(t *testing.T, otp erlang.OTP) {
 	}
 	const lives, heaps, calls, each = 500, 20, 200, 20
 	v := vmtest.StartOn(t, otp, oneClock("+S", "1:1"))
-	names := []string{"gc", "gc-minor", "gc-major", "lifetime", "dirty-nif", "file-io", "message", "mailbox", "call", "port-busy", "run"}
+	names := []string{"gc", "gc-minor", "gc-major", "lifetime", "dirty-nif", "file-io", "hop", "message", "mailbox", "call", "port-busy", "run"}
 	w := newTwins(t, v, twinOutcomes(t, names...))
 	kinds := slices.Sorted(maps.Keys(messageKinds()))
 	w.while(t, func(c *vmtest.Collector) {
@@ -309,6 +316,7 @@ func twinsOn(t *testing.T, otp erlang.OTP) {
 		vmLoad(t, c, v, "lives", fmt.Sprintf("[lists:duplicate(%d,0)]", lives))
 		vmLoad(t, c, v, "reads", fmt.Sprintf("[%q,300]", filepath.ToSlash(t.TempDir())))
 		vmLoad(t, c, v, "backlog", "[#{messages=>200,wait_ms=>50,order=>reverse,label=>0}]")
+		vmLoad(t, c, v, "gather", "[#{senders=>4,each=>50,buffers=>false}]")
 		vmLoad(t, c, v, "calls", fmt.Sprintf("[lists:duplicate(%d,{0,infinity}) ++ lists:duplicate(%[1]d,{0,60000})]", calls))
 		vmLoad(t, c, v, "congested_port", "[100]")
 		c.Call(v, "erlang", "apply", vmtest.Fun(fmt.Sprintf("vm_load:deliver(vm_load:receivers([%s]), %d)", strings.Join(kinds, ","), each)))
@@ -319,6 +327,29 @@ func twinsOn(t *testing.T, otp erlang.OTP) {
 		silent += int(k.each.Queued-k.standIn.Queued) * each
 	}
 	w.compare(t, uint64(silent))
+}
+
+// Messages to a process that exits before it receives them time out in both ways, although the process
+// fetches them.
+func TestTwinsOfAbandonedMessages(t *testing.T) {
+	vmtest.OnEach(t, func(t *testing.T, otp erlang.OTP) {
+		if !slices.Contains(vmtest.StockReleases(), vm.ReleaseOf(otp.Emulator())) {
+			return
+		}
+		const rounds, each, down = 5, 50, 1
+		v := vmtest.StartOn(t, otp, oneClock("+S", "1:1"))
+		w := newTwins(t, v, twinOutcomes(t, "hop"))
+		w.while(t, func(c *vmtest.Collector) {
+			for range rounds {
+				vmLoad(t, c, v, "abandoned", fmt.Sprintf("[%d]", each))
+			}
+			vmLoad(t, c, v, "gather", "[#{senders=>4,each=>50,buffers=>false}]")
+		})
+		w.compare(t, rounds*down)
+		if n := w.collector[byFunctions].Total(0, v.PID()).Timeouts; n != rounds*each {
+			t.Errorf("%d messages time out, want %d", n, rounds*each)
+		}
+	})
 }
 
 // Functions that stand in for probes report the kinds of messages that are documented: in VMs without
@@ -346,22 +377,27 @@ func kindsByFunctions(t *testing.T, v *erlang.VM, to bpf.Target) {
 		processes[i] = a.process()
 		pids[i] = fmt.Sprintf(`"<%d.%d.%d>"`, same.number(), same.number(), same.number())
 	}
-	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{builtin(t, "message", "receiver"), builtin(t, "mailbox", "receiver")}})
+	c := vmtest.NewCollector(t, bpf.Options{
+		Outcomes: []bpf.Outcome{builtin(t, "message", "receiver"), builtin(t, "mailbox", "receiver"), builtin(t, "hop", "receiver")},
+		Window:   int64(time.Second),
+	})
 	if _, err := c.Attach(t.Context(), to); err != nil {
 		t.Fatal(err)
 	}
 	c.Call(v, "vm_load", "deliver", fmt.Sprintf(`[[list_to_pid(P) || P <- [%s]],%d]`, strings.Join(pids, ","), n))
 	nothingLost(t, c, 0, v)
 	nothingLost(t, c, 1, v)
+	exactHops(t, c, v, 2)
 	for i, kind := range kinds {
 		k := messageKinds()[kind]
-		got := [2]uint64{groupsOf(c, 0)[processes[i]].Successes, groupsOf(c, 1)[processes[i]].Successes}
-		want := [2]uint64{ // and one message that says what to do
+		got := [3]uint64{groupsOf(c, 0)[processes[i]].Successes, groupsOf(c, 1)[processes[i]].Successes, groupsOf(c, 2)[processes[i]].Successes}
+		want := [3]uint64{ // and one message that says what to do
 			1 + k.first.Sent + n*k.standIn.Sent,
 			1 + k.first.Queued + n*k.standIn.Queued,
+			1 + k.first.Sent + n*k.standIn.Sent,
 		}
 		if got != want {
-			t.Errorf("%s: %d instances of message and mailbox, want %d", kind, got, want)
+			t.Errorf("%s: %d instances of message, mailbox and hop, want %d", kind, got, want)
 		}
 	}
 }

@@ -37,6 +37,13 @@ type Place struct {
 	// that it specifies the address of a word that contains the message's address.
 	Message  string
 	Indirect bool
+
+	// Fetch says that a process takes the list of all signals out of its outer queue here, and that
+	// each message of the list has the event. Message specifies the address of the first signal, and
+	// State the flags of the process. The other places of the probe report the same messages when
+	// they are sent. So only rules that those do not serve use this one.
+	Fetch bool
+	State string
 }
 
 // Builds returns the known builds, the oldest release first.

@@ -28,7 +28,7 @@ func messages() []Probe {
 		},
 		{
 			Name: "message__queued", State: Alive, Hot: Hot, Args: received,
-			StandIn: StandIn{Doc: "It reports a message when the VM puts it into the receiver's outer queue, because the VM calls no function for each message that a receiver fetches. So no time passes between message-send and message-queued, and the time until message-receive contains the wake-up delay. It does not report messages to an alias, nor 'DOWN' and 'EXIT' messages. It reports neither the size, nor the length of the queue, nor the token. If the VM puts several messages there at once, it reports only the last."},
+			StandIn: StandIn{Doc: "It reports a message when the VM puts it into the receiver's outer queue, because the VM calls no function for each message that a receiver fetches. So the time until message-receive contains the wake-up delay. Only where message-send starts instances and message-queued ends them, as in hop, it reports the messages when the receiver fetches them: in erts_proc_sig_fetch__, all that have come at once. A receiver also fetches when it collects garbage, makes the reference of a call, or is asked for its messages, which may be before it wants one. It does not report messages to an alias, nor 'DOWN' and 'EXIT' messages. It reports neither the size, nor the length of the queue, nor the token. If the VM puts several messages there at once, it reports only the last."},
 			Doc:     "A receiver fetches a message from its outer queue. The time since message__send is the wake-up delay, that until message__receive the wait in the mailbox.",
 			Trace:   "{trace, Pid, 'receive', Msg}",
 		},

@@ -9,6 +9,7 @@
 -export([collections/1, small_collections/1, collections_of_function/1, garbage/1, equal_collections/1, large_heaps/1, busy/1, make_lists/0, turns/1, yields/1, exhaustions/1, lives/1, reads/2]).
 -export([receivers/1, deliver/2, backlog/1, calls/1, dead_calls/1]).
 -export([short_receivers/1, crowd/1, tell_crowd/1, junk/1]).
+-export([flood/1, gather/1, abandoned/1]).
 -export([congested_port/1, suspended_sender/1, let_go/1]).
 -export([live/1]).
 -export([init/1, handle_call/3, handle_cast/2]).
@@ -335,6 +336,54 @@ junk(#{rounds := Rounds, pause_ms := Ms}) ->
                Pid ! {wanted, N},
                receive {Pid, To} -> {From, To} end
            end || N <- lists:seq(1, Rounds)]}.
+
+%% @doc Sends N messages to a suspended process, and one more that lets it take them. So it fetches all of
+%% them at once.
+-spec flood(N :: pos_integer()) -> pid().
+flood(N) ->
+    Pid = prepared(fun() -> repeat(N, fun() -> receive message -> ok end end) end),
+    true = erlang:suspend_process(Pid),
+    repeat(N, fun() -> Pid ! message end),
+    Pid ! go,
+    true = erlang:resume_process(Pid),
+    receive {Pid, _} -> Pid end.
+
+%% @doc Has processes send messages to one at the same time. It takes the first message of each, then the
+%% second one of each. With buffers, each scheduler has a queue of its own for it.
+-spec gather(#{senders := pos_integer(), each := pos_integer(), buffers := boolean()}) -> pid().
+gather(#{senders := Senders, each := Each, buffers := Buffers}) ->
+    Self = self(),
+    Numbers = lists:seq(1, Each),
+    Pid = spawn(fun() ->
+                        Buffers andalso use_buffers(),
+                        Self ! {self(), ready},
+                        _ = [repeat(Senders, fun() -> receive {message, Number} -> ok end end) || Number <- Numbers],
+                        Self ! {self(), done}
+                end),
+    receive {Pid, ready} -> ok end,
+    repeat(Senders, fun() -> spawn(fun() -> [Pid ! {message, Number} || Number <- Numbers] end) end),
+    receive {Pid, done} -> Pid end.
+
+use_buffers() ->
+    process_flag(message_queue_data, off_heap),
+    _ = erts_debug:set_internal_state(available_internal_state, true),
+    true = erts_debug:set_internal_state(proc_sig_buffers, true).
+
+%% @doc Sends N messages to a process that wants none, and ends while they wait.
+-spec abandoned(N :: pos_integer()) -> pid().
+abandoned(N) ->
+    Sent = atomics:new(1, []),
+    {Pid, Ref} = spawn_monitor(fun() -> spin(Sent) end),
+    repeat(N, fun() -> Pid ! message end),
+    ok = atomics:put(Sent, 1, 1),
+    receive {'DOWN', Ref, process, Pid, normal} -> Pid end.
+
+%% Makes no garbage, because a collection fetches messages.
+spin(Sent) ->
+    case atomics:get(Sent, 1) of
+        0 -> spin(Sent);
+        1 -> ok
+    end.
 
 %%% Calls
 

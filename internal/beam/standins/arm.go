@@ -69,6 +69,7 @@ func debian12ARM() build {
 				probe: "message__queued", function: "queue_messages", at: queue, code: "56220094",
 				args: []string{"8@[x19]", "", "", "", "", ""}, message: "8@x4",
 			},
+			fetch(0x1c, "a00600b4", "8@[x19]", "8@[x19, 648]", "4@[x19, 632]"),
 			receiveARM("_Z23beam_jit_remove_messageP7processlPmS1_j", "8@[x19, 336]"),
 		}, livesARM("600d0037", "e00600f0", "2d8a0594", 0x230, 0x268), portsARM(0x44, "80024037", 0x6c)),
 	}
@@ -105,6 +106,7 @@ func debian13ARM() build {
 			queued("erts_queue_proc_messages", 0x30, "a0050054", "8@[x19]", "8@x23"),
 			queued("erts_queue_message", 0x44, "dc1f0094", "8@[x20]", "8@x19"),
 			queued("erts_queue_message_token", 0x40, "bd1f0094", "8@[x20]", "8@x19"),
+			fetch(0x34, "a10f00b4", "8@[x19]", "8@[x19, 632]", "4@[x19, 616]"),
 			receiveARM("_Z23beam_jit_remove_messageP7processiPmS1_j", "8@[x19, 320]"),
 		}, livesARM("e00b0037", "20090090", "45c80594", 0x234, 0x260), portsARM(0x40, "c0024037", 0x6c)),
 	}

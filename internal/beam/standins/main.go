@@ -117,6 +117,7 @@ func locate(f *usdt.File, p place) (dtrace.Place, error) {
 	return dtrace.Place{
 		Probe: p.probe, Other: p.other, Function: p.function, Return: p.returns,
 		Address: address, Code: hex.EncodeToString(code), Args: p.args, Message: p.message, Indirect: p.indirect,
+		Fetch: p.fetch, State: p.state,
 	}, nil
 }
 
@@ -175,6 +176,9 @@ func source(all []dtrace.Build) ([]byte, error) {
 			}
 			if p.Indirect {
 				b.WriteString(", Indirect: true")
+			}
+			if p.Fetch {
+				fmt.Fprintf(&b, ", Fetch: true, State: %q", p.State)
 			}
 			b.WriteString("},\n")
 		}

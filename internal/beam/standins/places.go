@@ -13,6 +13,8 @@ type place struct {
 	args         []string
 	message      string
 	indirect     bool
+	fetch        bool
+	state        string
 }
 
 // at is the place of an instruction, counted in bytes from an exported function, or from the
@@ -79,6 +81,17 @@ func lives() []place {
 	}
 }
 
+// fetch returns the place at which a process takes the list of all signals out of its outer queue:
+// a branch of erts_proc_sig_fetch__ that each call passes before it changes the list. The caller has
+// the lock of the queue. first is the word of the process with the first signal, and state the one with
+// its flags.
+func fetch(offset int, code, process, first, state string) place {
+	return place{
+		probe: "message__queued", function: "erts_proc_sig_fetch__", at: at{"erts_proc_sig_fetch__", -1, offset}, code: code,
+		args: []string{process, "", "", "", "", ""}, message: first, fetch: true, state: state,
+	}
+}
+
 // spans returns the place at which the application beamscope reports spans. It calls
 // ets:is_compiled_ms/1 with a tuple. The place is the first branch of that function, which each call
 // passes.
@@ -128,6 +141,7 @@ func debian12() build {
 				probe: "message__queued", function: "queue_messages", at: at{"erts_queue_message", 0x27, 0}, code: pushR15,
 				args: []string{process2, "", "", "", "", ""}, message: "8@%r8",
 			},
+			fetch(0x14, "0f84", process1, "8@656(%rdi)", "4@640(%rdi)"),
 			{
 				probe: "message__receive", function: "beam_jit_remove_message", at: entry("_Z23beam_jit_remove_messageP7processlPmS1_j"), code: pushR14,
 				args: []string{process1, "", "", "", "", ""}, message: "8@344(%rdi)", indirect: true,
@@ -173,6 +187,8 @@ func debian13(id, name string) build {
 			queued("erts_queue_proc_messages", pushR14, process2, "8@%r8"),
 			queued("erts_queue_message", pushR12, process1, "8@%rdx"),
 			queued("erts_queue_message_token", pushR12, process1, "8@%rdx"),
+			// The list is not empty here.
+			fetch(0x3f, "0f84", process, "8@%rax", "4@624(%rbx)"),
 			{
 				probe: "message__receive", function: "beam_jit_remove_message", at: entry("_Z23beam_jit_remove_messageP7processiPmS1_j"), code: pushR15,
 				args: []string{process1, "", "", "", "", ""}, message: "8@328(%rdi)", indirect: true,

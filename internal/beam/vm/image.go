@@ -35,6 +35,10 @@ type Image struct {
 	// It covers only functions that stand in for probes.
 	Messages map[uint64]Message
 
+	// Fetches are the places at which processes take all signals out of their outer queues. They
+	// serve rules that cannot use the other functions that stand in for message__queued.
+	Fetches []Fetch
+
 	// Shared contains, by address, sites at which the events of two probes happen. The value is
 	// the name of the second probe.
 	Shared map[uint64]string
@@ -48,6 +52,13 @@ type Image struct {
 type Message struct {
 	Arg      usdt.Arg
 	Indirect bool // Arg is the address of a word that contains the address of the message
+}
+
+// A Fetch is a place at which a process takes the list of all signals out of its outer queue.
+type Fetch struct {
+	Site  usdt.Site // with the arguments of message__queued
+	First usdt.Arg  // address of the first signal of the list
+	State usdt.Arg  // flags of the process
 }
 
 // Seen describes how an event of the catalogue can be observed in an executable.
@@ -106,7 +117,13 @@ func (i Image) Sees(p dtrace.Probe) Seen {
 		return Seen{Unseen: i.NoTerms.Error()}
 	}
 	var s Seen
-	for _, site := range i.Probes[at].Sites {
+	sites := slices.Clone(i.Probes[at].Sites)
+	for _, f := range i.Fetches {
+		if name == fetchedProbe {
+			sites = append(sites, f.Site)
+		}
+	}
+	for _, site := range sites {
 		if site.Function != "" && !slices.Contains(s.Functions, site.Function) {
 			s.Functions = append(s.Functions, site.Function)
 		}

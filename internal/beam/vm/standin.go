@@ -141,6 +141,9 @@ func (i *Image) addPlace(f *usdt.File, p dtrace.Place) error {
 		}
 		site.Args = append(site.Args, arg)
 	}
+	if p.Fetch {
+		return i.addFetch(f, p, site)
+	}
 	if p.Message != "" {
 		arg, err := parseArg(f, p.Message)
 		if err != nil {
@@ -153,6 +156,26 @@ func (i *Image) addPlace(f *usdt.File, p dtrace.Place) error {
 		i.Shared[p.Address] = p.Other
 		i.addSite(p.Other, site)
 	}
+	return nil
+}
+
+// fetchedProbe is the probe whose events are those of the messages that a process fetches.
+const fetchedProbe = "message__queued"
+
+// addFetch adds a place at which processes fetch their signals.
+func (i *Image) addFetch(f *usdt.File, p dtrace.Place, site usdt.Site) error {
+	if p.Probe != fetchedProbe {
+		return fmt.Errorf("%w: a fetch is no event of %s", usdt.ErrFormat, p.Probe)
+	}
+	first, err := parseArg(f, p.Message)
+	if err != nil {
+		return err
+	}
+	state, err := parseArg(f, p.State)
+	if err != nil {
+		return err
+	}
+	i.Fetches = append(i.Fetches, Fetch{Site: site, First: first, State: state})
 	return nil
 }
 

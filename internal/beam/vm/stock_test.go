@@ -55,13 +55,11 @@ func stockImage(t *testing.T, path string, release int) {
 			}
 		}
 	}
-	var unseen []string
-	for name := range target.Unseen(image) {
-		unseen = append(unseen, name)
+	if len(image.Fetches) != 1 || image.Fetches[0].Site.Stepped || image.Fetches[0].Site.Function != "erts_proc_sig_fetch__" {
+		t.Errorf("fetches %+v", image.Fetches)
 	}
-	slices.Sort(unseen)
-	if want := []string{"hop"}; !slices.Equal(unseen, want) {
-		t.Errorf("cannot be observed: %q, want %q", unseen, want)
+	if unseen := target.Unseen(image); len(unseen) > 0 {
+		t.Errorf("cannot be observed: %q", unseen)
 	}
 }
 
@@ -139,11 +137,38 @@ func TestOtherBuilds(t *testing.T) {
 			t.Fatal(err)
 		}
 		i := slices.IndexFunc(image.Probes, func(found usdt.Probe) bool { return found.Name == p.Probe })
-		at := image.Probes[i].Sites[slices.IndexFunc(image.Probes[i].Sites, func(s usdt.Site) bool { return s.Address == p.Address })].Offset
+		sites := append(slices.Clone(image.Probes[i].Sites), image.Fetches[0].Site)
+		at := sites[slices.IndexFunc(sites, func(s usdt.Site) bool { return s.Address == p.Address })].Offset
 		changed = bytes.Clone(original)
 		changed[int(at)+len(code)-1]++
 		if err := read(changed); !errors.Is(err, usdt.ErrFormat) || !strings.Contains(err.Error(), p.Function) {
 			t.Errorf("other code in %s: error %v", p.Function, err)
 		}
+	}
+}
+
+// A place where messages are fetched belongs to one probe, and tells where the list and the process are.
+func TestFetchPlaces(t *testing.T) {
+	f, err := usdt.Open(vmtest.Stock(t, 25).Emulator())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	build, _ := dtrace.LookupBuild(f.BuildID())
+	i := slices.IndexFunc(build.Places, func(p dtrace.Place) bool { return p.Fetch })
+	for what, change := range map[string]func(*dtrace.Place){
+		"the probe": func(p *dtrace.Place) { p.Probe = "message__receive" },
+		"the list":  func(p *dtrace.Place) { p.Message = "" },
+		"the state": func(p *dtrace.Place) { p.State = "" },
+	} {
+		other := build
+		other.Places = slices.Clone(build.Places)
+		change(&other.Places[i])
+		if _, err := vm.ImageAt(f, other); !errors.Is(err, usdt.ErrFormat) {
+			t.Errorf("%s: error %v, want %v", what, err, usdt.ErrFormat)
+		}
+	}
+	if image, err := vm.ImageAt(f, build); err != nil || len(image.Fetches) != 1 {
+		t.Errorf("%d fetches, error %v", len(image.Fetches), err)
 	}
 }

@@ -97,8 +97,8 @@ func TestOutcomesOfStockVM(t *testing.T) {
 	t.Parallel()
 	vmtest.NeedEBPF(t)
 	beam := vmtest.StartOn(t, vmtest.Stock(t, 25), erlang.Options{})
-	r := observe(t, beam, "window: 200ms\noutcomes: {gc: {vm: gc}, a: {span: a, dmax: 10s, bins: 1000}, hops: {vm: hop}}\n",
-		session.Options{Discover: true, Spare: []string{"gc", "hop"}})
+	r := observe(t, beam, "window: 200ms\noutcomes: {gc: {vm: gc}, a: {span: a, dmax: 10s, bins: 1000}, links: {vm: dist-busy, group: remote}}\n",
+		session.Options{Discover: true, Spare: []string{"gc", "dist-busy"}})
 	if !r.Attached() {
 		t.Error("the session reports that no programs are attached")
 	}
@@ -112,19 +112,19 @@ func TestOutcomesOfStockVM(t *testing.T) {
 	}
 	for _, want := range []string{
 		"has no probes: functions of its build stand in for some of them",
-		"hops is not observed: ", "this VM reports message-queued and message-send at the same place",
+		"links is not observed: ", "erts_dsig_send does not tell the argument remote of dist-port_busy",
 	} {
 		if !r.noticed(want) {
 			t.Errorf("no notice has %q: %v", want, r.observerLog)
 		}
 	}
 	if slices.ContainsFunc(r.allFrames(), func(f *scope.Frame) bool {
-		return slices.ContainsFunc(f.Outcomes, func(p scope.Outcome) bool { return p.Name == "hops" })
+		return slices.ContainsFunc(f.Outcomes, func(p scope.Outcome) bool { return p.Name == "links" })
 	}) {
 		t.Error("an impossible outcome is observed")
 	}
 	for _, want := range []struct{ outcome, text string }{
-		{"{vm: hop}", "this VM reports message-queued and message-send at the same place"},
+		{"{start: message-send, end: 'message-queued[size>5]', key: receiver, pair: fifo}", "this VM reports message-queued and message-send at the same place"},
 		{"{vm: dist-busy, group: remote}", "erts_dsig_send does not tell the argument remote of dist-port_busy"},
 	} {
 		c := parse(t, "target: {pid: "+strconv.Itoa(beam.PID())+"}\noutcomes: {x: "+want.outcome+"}\n")

@@ -20,6 +20,9 @@ func Of(path string, image vm.Image) bpf.Target {
 	for site, m := range image.Messages {
 		t.Messages[site] = bpf.Message(m)
 	}
+	for _, f := range image.Fetches {
+		t.Fetches = append(t.Fetches, bpf.Fetch(f))
+	}
 	t.Unseen = make(map[string]string)
 	for _, p := range dtrace.Catalogue() {
 		if why := image.Sees(p).Unseen; why != "" && (t.StandIns || p.Function != nil) {

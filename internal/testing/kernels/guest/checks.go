@@ -159,6 +159,7 @@ func standIns() []countable {
 			want: func(result string) int { return len(collectionIn.FindAllString(result, -1)) }},
 		// One more message says what to do.
 		{what: "messages in reverse order", outcome: "{vm: message, dmax: 5s, bins: 100, group: receiver}", function: "backlog", args: backlog, want: always(sent + 1)},
+		{what: "messages until they were fetched", outcome: "{vm: hop, dmax: 5s, bins: 100, group: receiver}", function: "backlog", args: backlog, want: always(sent + 1)},
 		{what: "waits in a mailbox", outcome: "{vm: mailbox, dmax: 5s, bins: 100, group: receiver}", function: "backlog", args: backlog, want: always(sent + 1)},
 		{what: "calls", outcome: "{vm: call, dmax: 5s, bins: 100, group: pid}", function: "calls",
 			args: "[[" + strings.TrimSuffix(strings.Repeat("{0,infinity},", calls), ",") + "]]", want: always(calls)},
