@@ -55,6 +55,8 @@ func builds() []Build {
 				{Probe: "user_trace__n", Function: "ets_is_compiled_ms_1", Address: 0x1b5324, Code: "200040f90002003702e05ff8010800d1", Args: []string{"8@[x0]", "8@[x1]"}},
 				{Probe: "port__busy", Function: "set_busy_port", Address: 0x161d78, Code: "80024037f35341a9fd7bc2a8c0035fd6", Args: []string{"8@[x19]"}},
 				{Probe: "port__not_busy", Function: "set_busy_port", Address: 0x161da0, Code: "a00000b4000440f9600000b4e00313aa", Args: []string{"8@[x19]"}},
+				{Probe: "dist__port_busy", Function: "erts_dsig_send", Address: 0x19df10, Code: "000708373c00805215feff1721008052", Args: []string{"", "8@x21", "", ""}},
+				{Probe: "dist__port_not_busy", Function: "erts_dist_port_not_busy", Address: 0x1a00a4, Code: "bbe9ff171f2003d51f2003d5fd7bbca9", Args: []string{"", "8@[x0]", ""}},
 			},
 		},
 		{
@@ -146,6 +148,8 @@ func builds() []Build {
 				{Probe: "user_trace__n", Function: "ets_is_compiled_ms_1", Address: 0x1f4c10, Code: "200040f92002003702e05ff8010800d1", Args: []string{"8@[x0]", "8@[x1]"}},
 				{Probe: "port__busy", Function: "set_busy_port", Address: 0x1a2cc0, Code: "c0024037f35341a9fd7bc2a8c0035fd6", Args: []string{"8@[x19]"}},
 				{Probe: "port__not_busy", Function: "set_busy_port", Address: 0x1a2cec, Code: "a00000b4000440f9600000b4e00313aa", Args: []string{"8@[x19]"}},
+				{Probe: "dist__port_busy", Function: "erts_dsig_send", Address: 0x1deb60, Code: "00020837fb7345a93a0080528ffeff17", Args: []string{"", "8@[sp, 112]", "", ""}},
+				{Probe: "dist__port_not_busy", Function: "erts_dist_port_not_busy", Address: 0x1e0ed0, Code: "cce8ff171f2003d51f2003d51f2003d5", Args: []string{"", "8@[x0]", ""}},
 			},
 		},
 	}

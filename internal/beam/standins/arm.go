@@ -46,6 +46,17 @@ func portsARM(busy int, busyCode string, free int) []place {
 	}
 }
 
+// congestionARM returns the places of events about busy connections to other nodes. In erts_dsig_send a
+// branch follows the test whether the process is suspended, and not resumed at once: it tests whether
+// somebody wants to be told. port is the term of the port there. erts_dist_port_not_busy only passes its
+// parameter on to another function.
+func congestionARM(busy int, busyCode, port, freeCode string) []place {
+	return []place{
+		{probe: "dist__port_busy", function: "erts_dsig_send", at: at{"erts_dsig_send", -1, busy}, code: busyCode, args: []string{"", port, "", ""}},
+		{probe: "dist__port_not_busy", function: "erts_dist_port_not_busy", at: at{"erts_dist_port_not_busy", -1, 4}, code: freeCode, args: []string{"", "8@[x0]", ""}},
+	}
+}
+
 func debian12ARM() build {
 	collect := func(offset int) at { return at{"erts_garbage_collect_nobump", 0x50, offset} }
 	const process = "8@[x25]"
@@ -71,7 +82,8 @@ func debian12ARM() build {
 			},
 			fetch(0x1c, "a00600b4", "8@[x19]", "8@[x19, 648]", "4@[x19, 632]"),
 			receiveARM("_Z23beam_jit_remove_messageP7processlPmS1_j", "8@[x19, 336]"),
-		}, livesARM("600d0037", "e00600f0", "2d8a0594", 0x230, 0x268), portsARM(0x44, "80024037", 0x6c)),
+		}, livesARM("600d0037", "e00600f0", "2d8a0594", 0x230, 0x268), portsARM(0x44, "80024037", 0x6c),
+			congestionARM(0xb50, "00070837", "8@x21", "bbe9ff17")),
 	}
 }
 
@@ -108,6 +120,7 @@ func debian13ARM() build {
 			queued("erts_queue_message_token", 0x40, "bd1f0094", "8@[x20]", "8@x19"),
 			fetch(0x34, "a10f00b4", "8@[x19]", "8@[x19, 632]", "4@[x19, 616]"),
 			receiveARM("_Z23beam_jit_remove_messageP7processiPmS1_j", "8@[x19, 320]"),
-		}, livesARM("e00b0037", "20090090", "45c80594", 0x234, 0x260), portsARM(0x40, "c0024037", 0x6c)),
+		}, livesARM("e00b0037", "20090090", "45c80594", 0x234, 0x260), portsARM(0x40, "c0024037", 0x6c),
+			congestionARM(0xcbc, "00020837", "8@[sp, 112]", "cce8ff17")),
 	}
 }

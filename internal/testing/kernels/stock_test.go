@@ -12,7 +12,7 @@ import (
 )
 
 // The builds of Debian's own VMs for arm64 are known: their instructions are at the addresses in
-// the table, and the kernel emulates all of them except one.
+// the table, and the kernel emulates all of them except one. All outcomes can be observed.
 func TestStockImagesForARM64(t *testing.T) {
 	for _, release := range []int{25, 27} {
 		t.Run(strconv.Itoa(release), func(t *testing.T) {
@@ -32,7 +32,7 @@ func TestStockImagesForARM64(t *testing.T) {
 				"message__receive": "stand-in beam_jit_remove_message",
 				"nif__entry":       "stand-in erts_call_dirty_nif, erts_call_dirty_bif",
 				"process__in":      "stand-in erts_schedule",
-				"dist__port_busy":  "not at all: no function of the VM is known to report it",
+				"dist__port_busy":  "stand-in erts_dsig_send",
 			} {
 				p, _ := dtrace.Lookup(name)
 				if got := image.Sees(p).String(); got != want {
@@ -61,13 +61,8 @@ func TestStockImagesForARM64(t *testing.T) {
 			if places != len(image.Build.Places)+2 { // two places belong to two probes
 				t.Errorf("%d places, the table has %d", places, len(image.Build.Places))
 			}
-			var unseen []string
-			for name := range target.Unseen(image) {
-				unseen = append(unseen, name)
-			}
-			slices.Sort(unseen)
-			if want := []string{"dist-busy"}; !slices.Equal(unseen, want) {
-				t.Errorf("cannot be observed: %q, want %q", unseen, want)
+			if unseen := target.Unseen(image); len(unseen) > 0 {
+				t.Errorf("cannot be observed: %q", unseen)
 			}
 		})
 	}

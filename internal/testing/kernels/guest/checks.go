@@ -135,7 +135,48 @@ func (e examination) rules(ctx context.Context) (string, error) {
 		}
 		found = append(found, fmt.Sprintf("%d %s", n, c.what))
 	}
-	return strings.Join(found, "; "), nil
+	if err := congest(ctx); err != nil {
+		return "", fmt.Errorf("dist-busy: %w", err)
+	}
+	return strings.Join(append(found, "a congested connection"), "; "), nil
+}
+
+// congest has a VM send to another one that does not read, until a process stays suspended, and checks that
+// the connection was busy. It may have been busy before: the kernel's buffers grow.
+func congest(ctx context.Context) error {
+	node := func(name string, args ...string) (*erlang.VM, error) {
+		return startVM(ctx, erlang.Ring, append(args,
+			"-name", name+"@127.0.0.1", "-setcookie", "beamscope", "-start_epmd", "false", "-erl_epmd_port", "43711")...)
+	}
+	other, err := node("other")
+	if err != nil {
+		return err
+	}
+	defer other.Stop()
+	sender, err := node("sender", "-dist_listen", "false", "+zdbbl", "64")
+	if err != nil {
+		return err
+	}
+	defer sender.Stop()
+	if got, err := sender.Call(ctx, "net_kernel", "connect_node", "['other@127.0.0.1']"); got != "true" {
+		return fmt.Errorf("the nodes do not connect: %s, error %w", got, err)
+	}
+	e := examination{vm: sender, stock: true}
+	got, err := e.observe(ctx, "{vm: dist-busy, dmax: 5m, bins: 100}", func() error {
+		if err := unix.Kill(other.PID(), unix.SIGSTOP); err != nil {
+			return err
+		}
+		pid, err := sender.Call(ctx, "vm_load", "suspended_sender", "['other@127.0.0.1']")
+		if err := errors.Join(err, unix.Kill(other.PID(), unix.SIGCONT)); err != nil {
+			return err
+		}
+		_, err = sender.Call(ctx, "vm_load", "let_go", fmt.Sprintf("[list_to_pid(%q)]", pidIn.FindString(pid)))
+		return err
+	}, func(c counts) bool { return c.n >= 1 })
+	if err == nil && (got.ok != got.n || got.lost != 0) {
+		err = fmt.Errorf("%v, want successes only", got)
+	}
+	return err
 }
 
 // A countable is a known amount of work, which must equal the instances of an outcome of the VM.
@@ -393,12 +434,15 @@ func (r *run) follow(stderr io.Reader, observing chan struct{}) {
 	for s := lines(stderr); s.Scan(); {
 		fmt.Println("beamscope:", s.Text())
 		fmt.Fprintln(&log, s.Text())
-		if strings.Contains(s.Text(), "observing pid") || strings.Contains(s.Text(), "only spans of the application beamscope are observed") {
+		if observingOne.MatchString(s.Text()) || strings.Contains(s.Text(), "only spans of the application beamscope are observed") {
 			begin()
 		}
 	}
 	r.log <- log.String()
 }
+
+// observingOne matches what beamscope prints when it observes a VM, which may have a name.
+var observingOne = regexp.MustCompile(`observing (\S+ \()?pid \d`)
 
 // lines reads lines, which may be long: each is a JSON object.
 func lines(r io.Reader) *bufio.Scanner {
