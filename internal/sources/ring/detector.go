@@ -30,7 +30,7 @@ func Recorded(ctx context.Context, v vm.VM) (bool, error) {
 // look returns nil if a VM has a ring. It only reads the VM's memory, except what is swapped out. It
 // calls spent with the processor time that it used, possibly after it has returned.
 func look(ctx context.Context, g *guard.Guard, v vm.VM, spent func(time.Duration)) error {
-	_, err := guard.Do(ctx, g, v.User, searchPatience, func(ctx context.Context) (_ struct{}, err error) {
+	_, err := guard.Do(ctx, g, v.User, scanPatience, func(ctx context.Context) (_ struct{}, err error) {
 		spent(processorTime(func() {
 			var memory usdt.ReadableMemory
 			if memory, err = v.Process.Memory(v.Exe); err != nil {

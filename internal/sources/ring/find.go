@@ -23,15 +23,17 @@ const (
 	present = 1 << 63 // bit of an entry in the page map
 	swapped = 1 << 62
 
-	// stride is the distance of the pages that are searched. The table of texts is longer than that, so
-	// it contains one of these pages as a whole, wherever the ring is.
+	// stride is the distance of the pages that are searched, and sample the number of bytes that are read
+	// of each. The table of texts is so long that it contains one of these samples as a whole, wherever
+	// the ring is. A sample of the table has a marker.
 	stride = 1 << 20
+	sample = textWords * wordSize
 
-	// maxScan limits the memory of a process that is searched, in bytes. Reading one page in each stride
-	// takes about a second then.
+	// maxScan limits the memory of a process that is searched, in bytes. Reading a sample in each stride
+	// takes some seconds then.
 	maxScan = 1 << 40
 
-	// maxMarked limits the rings that the markers in a page may belong to.
+	// maxMarked limits the rings that the markers in a sample may belong to.
 	maxMarked = 4
 )
 
@@ -46,7 +48,7 @@ type scanner struct {
 	process usdt.Process
 	memory  io.ReaderAt
 	pages   usdt.ReadableMemory
-	page    [pageSize]byte
+	sample  [sample]byte
 
 	area
 	skipped bool // a page was not searched because it is swapped out
@@ -63,7 +65,7 @@ func newScanner(p usdt.Process, memory io.ReaderAt, in area) (*scanner, error) {
 func (s *scanner) close() error { return s.pages.Close() }
 
 // find returns the address of the ring whose header contains this PID, which is the one in the
-// process's own PID namespace, and the memory that it searched. It reads one page in each stride: the
+// process's own PID namespace, and the memory that it searched. It reads a sample in each stride: the
 // markers in the table of texts lead to the header. The error wraps [ErrNone] if there is no ring.
 func (s *scanner) find(ctx context.Context, pid int) (address uint64, all []usdt.Range, err error) {
 	if all, err = s.process.Anonymous(); err != nil {
@@ -74,7 +76,7 @@ func (s *scanner) find(ctx context.Context, pid int) (address uint64, all []usdt
 	}
 	odd := ErrNone
 	for _, m := range all {
-		for at := (m.Start + stride - 1) &^ (stride - 1); at+pageSize <= m.End; at += stride {
+		for at := (m.Start + stride - 1) &^ (stride - 1); at+sample <= m.End; at += stride {
 			if ctx.Err() != nil {
 				return 0, nil, context.Cause(ctx)
 			}
@@ -115,7 +117,7 @@ func contain(ranges []usdt.Range, address, size uint64) bool {
 	return false
 }
 
-// look returns the address of the ring that the markers in a page belong to. The error wraps ErrNone, or
+// look returns the address of the ring that the markers at the beginning of a page belong to. The error wraps ErrNone, or
 // ErrLayout if there is something similar to a ring.
 func (s *scanner) look(page uint64, pid int) (uint64, error) {
 	switch there, err := s.isThere(page); {
@@ -124,12 +126,12 @@ func (s *scanner) look(page uint64, pid int) (uint64, error) {
 	case !there:
 		return 0, ErrNone
 	}
-	if n, _ := s.memory.ReadAt(s.page[:], int64(page)); n < len(s.page) {
+	if n, _ := s.memory.ReadAt(s.sample[:], int64(page)); n < len(s.sample) {
 		return 0, ErrNone // the memory was unmapped
 	}
 	found, rings, last := ErrNone, 0, uint64(0)
-	for at := uint64(0); at < pageSize && rings < maxMarked; at += wordSize {
-		word := binary.LittleEndian.Uint64(s.page[at:])
+	for at := uint64(0); at < sample && rings < maxMarked; at += wordSize {
+		word := binary.LittleEndian.Uint64(s.sample[at:])
 		if word>>markerPosition != marker {
 			continue
 		}

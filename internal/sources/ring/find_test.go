@@ -28,9 +28,9 @@ func (c *counted) ReadAt(data []byte, address int64) (int, error) {
 	return c.ReaderAt.ReadAt(data, address)
 }
 
-// Wherever a ring begins, the table of texts contains a page that is searched.
+// Wherever a ring begins, the table of texts contains a sample that is read.
 func TestTableIsLongerThanTheStride(t *testing.T) {
-	if size := maxTexts * textWords * wordSize; size < stride+pageSize-wordSize {
+	if size := maxTexts * textWords * wordSize; size < stride+sample-wordSize {
 		t.Errorf("the table has %d bytes", size)
 	}
 }
@@ -43,9 +43,9 @@ func TestMarkers(t *testing.T) {
 		s := scanner{memory: ring, pages: pageMap(present)}
 		address, err := s.look(page, ring.header.pid)
 		switch {
-		case page >= first && page+pageSize <= end && (err != nil || address != ring.address):
+		case page >= first && page+sample <= end && (err != nil || address != ring.address):
 			t.Errorf("page %#x of the table: %#x, %v", page, address, err)
-		case (page+pageSize <= first || page >= end) && !errors.Is(err, ErrNone):
+		case (page+sample <= first || page >= end) && !errors.Is(err, ErrNone):
 			t.Errorf("page %#x beside the table: %#x, %v", page, address, err)
 		}
 	}
@@ -57,7 +57,7 @@ func TestFalseMarkers(t *testing.T) {
 	ring := newFakeRing(1, minLogSlots)
 	page := ring.address + (ring.header.texts*wordSize+2*pageSize)&^(pageSize-1)
 	word := func(i uint64) *uint64 { return &ring.words[(page-ring.address)/wordSize+i] }
-	for i := range uint64(pageSize / wordSize) {
+	for i := range uint64(sample / wordSize) {
 		*word(i) = 0
 	}
 	own := (page - ring.address) / wordSize

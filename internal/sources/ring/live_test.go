@@ -123,7 +123,7 @@ func spansAreExactOn(t *testing.T, otp erlang.OTP) {
 }
 
 // findIn searches for the ring of a VM.
-func findIn(t *testing.T, beam *erlang.VM) (*reader, error) {
+func findIn(t testing.TB, beam *erlang.VM) (*reader, error) {
 	t.Helper()
 	p, err := usdt.OpenProcess(beam.PID())
 	if err != nil {
@@ -253,6 +253,26 @@ func TestNoRing(t *testing.T) {
 	if _, err := findIn(t, beam); !errors.Is(err, ErrNone) {
 		t.Errorf("error %v, want %v", err, ErrNone)
 	}
+}
+
+// BenchmarkSearch measures the search of the memory of a VM without a ring, for each MiB of it.
+func BenchmarkSearch(b *testing.B) {
+	beam := vmtest.Start(b, erlang.Options{Carrier: erlang.Probes})
+	vmtest.Eval(b, beam, `persistent_term:put(ballast, binary:copy(<<"x">>, 2000000000)), ok`)
+	p, err := usdt.OpenProcess(beam.PID())
+	if err != nil {
+		b.Fatal(err)
+	}
+	all, err := p.Anonymous()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := findIn(b, beam); !errors.Is(err, ErrNone) {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(sizeOf(all)>>20), "ns/MiB")
 }
 
 // A detector recognizes when a VM begins to record spans.

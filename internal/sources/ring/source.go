@@ -81,10 +81,10 @@ const (
 	searchPeriod = time.Second
 	kernelPeriod = 3 * time.Second
 
-	// searchPatience limits the search of a VM's memory, and swapPatience that of memory that is swapped
-	// out. firstSearch limits how long [New] waits for the first search.
+	// searchPatience limits how long a search delays others, and scanPatience how long it may take.
+	// firstSearch limits how long [New] waits for the first search.
 	searchPatience = 2 * time.Second
-	swapPatience   = 30 * time.Second
+	scanPatience   = 30 * time.Second
 	firstSearch    = 2 * time.Second
 
 	// firstSwap is the time until memory that is swapped out is searched again. Each time is four times
@@ -480,11 +480,8 @@ func (s *Source) searchOne(ctx context.Context, st *station) {
 	}
 	s.lookAtProbes(ctx, st)
 	now := s.now()
-	swap, patience := st.swap.due(now, lastSwap), searchPatience
-	if swap {
-		patience = swapPatience
-	}
-	f, err := guard.Do(ctx, &s.guard, v.User, patience, func(ctx context.Context) (f finding, err error) {
+	swap := st.swap.due(now, lastSwap)
+	f, err := guard.Do(ctx, &s.guard, v.User, scanPatience, func(ctx context.Context) (f finding, err error) {
 		s.spend(v.User, func() { f, err = find(ctx, v, id, area{swap, s.cfg.maxScan}, s.now()) })
 		return f, err
 	})
