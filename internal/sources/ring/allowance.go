@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/beamscope/beamscope/internal/host/processor"
 )
 
 // allowed is the share of a processor that searches may use, in all VMs. Users with searched VMs share
@@ -90,16 +90,7 @@ func (a *allowance) credit(user int, now int64) *credit {
 func processorTime(work func()) time.Duration {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	begun := threadTime()
+	begun := processor.Thread()
 	work()
-	return threadTime() - begun
-}
-
-// threadTime returns the processor time of this thread.
-func threadTime() time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
-		return 0 // every kernel has this clock
-	}
-	return time.Duration(t.Nano())
+	return processor.Thread() - begun
 }

@@ -3,6 +3,8 @@ package ring
 import (
 	"testing"
 	"time"
+
+	"github.com/beamscope/beamscope/internal/host/processor"
 )
 
 // Many long searches together use no more than the allowed share of a processor, plus the permitted
@@ -51,7 +53,7 @@ func TestSearchesOfOtherUsers(t *testing.T) {
 func TestProcessorTime(t *testing.T) {
 	n := 0
 	if used := processorTime(func() {
-		for end := threadTime() + 10*time.Millisecond; threadTime() < end; {
+		for end := processor.Thread() + 10*time.Millisecond; processor.Thread() < end; {
 			n++
 		}
 	}); used < 10*time.Millisecond {

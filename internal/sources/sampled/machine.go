@@ -8,8 +8,6 @@ import (
 	"runtime"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/internal/beam/jit"
@@ -17,6 +15,7 @@ import (
 	"github.com/beamscope/beamscope/internal/beam/vm"
 	"github.com/beamscope/beamscope/internal/engine/outcome"
 	"github.com/beamscope/beamscope/internal/host/guard"
+	"github.com/beamscope/beamscope/internal/host/processor"
 	"github.com/beamscope/beamscope/usdt"
 )
 
@@ -117,9 +116,9 @@ func (m *machine) refresh(ctx context.Context) (more bool) {
 	got, err := guard.Do(ctx, m.guard, m.vm.User, patience, func(ctx context.Context) (*knowledge, error) {
 		runtime.LockOSThread() // to read this thread's clock
 		defer runtime.UnlockOSThread()
-		k, begin := was, threadTime()
+		k, begin := was, processor.Thread()
 		k.read(ctx, m.vm, asks)
-		k.used = threadTime() - begin
+		k.used = processor.Thread() - begin
 		return &k, nil
 	})
 	if err != nil { // the reading goroutine may continue; it closes what it opens
@@ -143,15 +142,6 @@ func (m *machine) drop() error {
 	m.reader, m.before, m.after, m.unread = nil, nil, nil, false
 	m.noCode, m.asked = jit.ErrLimit, startingFor
 	return err
-}
-
-// threadTime returns the processor time that the calling thread has used.
-func threadTime() time.Duration {
-	var used unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &used); err != nil {
-		return 0
-	}
-	return time.Duration(used.Nano())
 }
 
 // read reads the code. If asks is true, it also reads missing data.
