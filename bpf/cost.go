@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 
+	"github.com/beamscope/beamscope/internal/host/processor"
 	"github.com/beamscope/beamscope/usdt"
 )
 
@@ -43,8 +45,8 @@ func (t Traps) Cost(h Hits) time.Duration {
 		time.Duration(h.Stepped)*max(t.Stepped-t.Probe, 0)
 }
 
-// MeasureTraps measures the cost of traps. It sets probes in the calling process, never in a VM,
-// hits them some thousand times, and takes the medians of several rounds. It takes some 100 ms.
+// MeasureTraps measures the processor time that traps cost. It sets probes in the calling process,
+// never in a VM, and hits them some thousand times. It takes some 100 ms.
 func MeasureTraps() (Traps, error) {
 	var t Traps
 	for _, m := range []struct {
@@ -52,11 +54,11 @@ func MeasureTraps() (Traps, error) {
 		call     func()
 		address  uintptr
 		atReturn bool
-		calls    int // in a round
+		calls    int
 	}{
-		{&t.Probe, trap, trapAddress(), false, 500},
-		{&t.Return, trap, trapAddress(), true, 300},
-		{&t.Stepped, trapStepped, trapSteppedAddress(), false, 100},
+		{&t.Probe, trap, trapAddress(), false, 5000},
+		{&t.Return, trap, trapAddress(), true, 3000},
+		{&t.Stepped, trapStepped, trapSteppedAddress(), false, 1000},
 	} {
 		offset, err := ownFileOffset(uint64(m.address))
 		if err != nil {
@@ -74,19 +76,31 @@ func MeasureTraps() (Traps, error) {
 	return t, nil
 }
 
-// timeCalls returns the median duration of a call over rounds.
+// timeCalls returns the processor time of a call. Elapsed time would include what other threads do
+// on a busy machine.
 func timeCalls(call func(), calls int) time.Duration {
-	const rounds = 9
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	return timeBatches(call, calls, processor.Thread)
+}
 
-	var took [rounds]time.Duration
+// batch is the number of calls between two readings of the clock. Reading it costs about as much as
+// a quarter of a call, and a batch takes far less than a time slice.
+const batch = 50
+
+// timeBatches returns the median time of a call by a clock, over short batches. So interrupts, cold
+// caches and a halt of the whole machine, which the clock cannot exclude, have no effect unless they
+// hit half of the batches.
+func timeBatches(call func(), calls int, clock func() time.Duration) time.Duration {
+	took := make([]time.Duration, max(calls/batch, 1))
 	for i := range took {
-		begin := time.Now()
-		for range calls {
+		begin := clock()
+		for range batch {
 			call()
 		}
-		took[i] = time.Since(begin) / time.Duration(calls)
+		took[i] = (clock() - begin) / batch
 	}
-	return median(took[:])
+	return median(took)
 }
 
 // AttachEmpty attaches a program that returns at once to a site in a process, to measure the cost
