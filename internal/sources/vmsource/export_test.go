@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"time"
+
+	"github.com/beamscope/beamscope/bpf"
 )
 
 // EndLeaves makes the time for which VMs are left out expire.
@@ -26,4 +28,10 @@ func (s *Source) AgeSuccessor() { s.successor.made -= int64(successorKept) }
 // Adopt examines a process as if programs had counted something in it.
 func (s *Source) Adopt(pid int) {
 	s.adopt(context.Background(), pid)
+}
+
+// OverchargeTraps makes the price of a hit far too high.
+func (s *Source) OverchargeTraps() {
+	const second = time.Second
+	s.meter.traps = bpf.Traps{Probe: second, Return: second, Stepped: second}
 }

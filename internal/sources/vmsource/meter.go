@@ -3,21 +3,45 @@ package vmsource
 import (
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/beamscope/beamscope/bpf"
 )
 
-// meterPeriod is the interval between measurements of the programs' time. Each measurement lasts
-// one window.
-const meterPeriod = time.Minute
+const (
+	// meterPeriod is the interval between measurements of the programs' time. Each measurement lasts
+	// one window.
+	meterPeriod = time.Minute
+
+	// firstMeasurements is the number of measurements that follow one another at first. From then on
+	// a single wrong one has no effect.
+	firstMeasurements = 3
+
+	// keptMeasurements is the number of measurements whose median is the price of a program.
+	keptMeasurements = 5
+)
+
+// durations are the last results of measurements, the latest one last.
+type durations []time.Duration
+
+// add adds a result, and returns the median, or the smaller one of two medians. The kernel measures
+// elapsed time: it counts a halt of the machine, or a thread that it ran in between, as time of the
+// program. So one result may be far too high, but none is too low.
+func (d *durations) add(result time.Duration) time.Duration {
+	*d = append(*d, result)
+	*d = (*d)[max(len(*d)-keptMeasurements, 0):]
+	sorted := slices.Sorted(slices.Values(*d))
+	return sorted[(len(sorted)-1)/2]
+}
 
 // A meter estimates the cost of a hit for the VM. It consists of the way into the kernel and
 // back, measured on a probe of our own, and of the program's time, measured by the kernel.
 type meter struct {
 	collector *bpf.Collector
 	traps     bpf.Traps
-	program   time.Duration // mean time of a program; 0 until known
+	programs  durations     // mean times of a program in the last measurements
+	program   time.Duration // median of these; 0 until known
 	perHit    time.Duration // the last result
 	measuring io.Closer     // nil while the programs are not measured
 	began     int64         // start of the last measurement
@@ -48,13 +72,13 @@ func (m *meter) begin(now int64) (err error) {
 // time, and only if there are hits.
 func (m *meter) read(now int64, hits bpf.Hits) (time.Duration, error) {
 	var err error
-	switch due := m.program == 0 || now-m.began >= int64(meterPeriod); {
+	switch due := len(m.programs) < firstMeasurements || now-m.began >= int64(meterPeriod); {
 	case m.measuring != nil:
 		var runs uint64
 		var total time.Duration
 		runs, total, err = m.collector.ProgramTime()
 		if err == nil && runs > m.runs {
-			m.program = (total - m.total) / time.Duration(runs-m.runs)
+			m.program = m.programs.add((total - m.total) / time.Duration(runs-m.runs))
 		}
 		err = errors.Join(err, m.close())
 	case hits.All > 0 && due:
@@ -68,7 +92,7 @@ func (m *meter) read(now int64, hits bpf.Hits) (time.Duration, error) {
 
 // move switches to the programs of another collector.
 func (m *meter) move(c *bpf.Collector) error {
-	m.collector, m.began = c, 0
+	m.collector, m.programs = c, nil
 	return m.close()
 }
 

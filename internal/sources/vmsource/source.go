@@ -19,8 +19,10 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/internal/beam/vm"
+	"github.com/beamscope/beamscope/internal/engine/figures"
 	"github.com/beamscope/beamscope/internal/host/guard"
 	"github.com/beamscope/beamscope/internal/host/monotonic"
+	"github.com/beamscope/beamscope/internal/host/processor"
 	"github.com/beamscope/beamscope/usdt"
 )
 
@@ -72,6 +74,7 @@ type Source struct {
 	gone    []outcome.VMStatus                // the last VMs that ended
 	notices []outcome.Notice
 	hits    hits
+	usage   usage
 
 	// The first one of each belongs to the window that was collected last. The others wait for
 	// their first window.
@@ -155,6 +158,7 @@ type observedVM struct {
 
 	process vm.VM  // zero if it exited before it could be examined
 	stopped string // why it does not run, as last reported; "" while it runs
+	bound   bool   // it was reported that its cost is shown as the processor time that it used
 
 	guessed guesses
 }
@@ -231,6 +235,8 @@ func New(ctx context.Context, cfg Config) (*Source, error) {
 	}
 	s.scanned = monotonic.Now()
 	s.hits.begin(s.scanned)
+	s.usage = usage{of: processor.Process}
+	s.usage.read(s.scanned, s.vms)
 	if err := o.beginAt(s.scanned); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -581,7 +587,9 @@ func (s *Source) read(o *observation, n uint64) (counts []bpf.Counts, observed b
 
 func (s *Source) readWindow(o *observation, n uint64) ([]bpf.Counts, error) {
 	counts, others, err := o.collector.Read(n)
-	s.hits.read(monotonic.Now(), others.Hits, o.collector.VMHits(), o.collector.UserHits())
+	now := monotonic.Now()
+	s.hits.read(now, others.Hits, o.collector.VMHits(), o.collector.UserHits())
+	s.usage.read(now, s.vms)
 	s.noteOthers(others)
 	s.noteUnwatched(others)
 	return counts, err
@@ -600,15 +608,30 @@ func (s *Source) cost(w outcome.Window) (c outcome.Cost, loads []outcome.Load) {
 		loads = append(loads, outcome.Load{VM: l.id, User: l.process.User, Events: s.hits.of(pid, w), Left: true})
 	}
 	s.hits.forget(w.To)
+	defer s.usage.forget(w.To)
 	if s.meter == nil {
 		return c, loads
 	}
-	var err error
-	if c.PerEvent, err = s.meter.read(monotonic.Now(), hits); err != nil {
+	price, err := s.meter.read(monotonic.Now(), hits)
+	if err != nil {
 		s.note("what a hit costs is no longer measured: %v", err)
 		s.meter = nil
 	}
+	var beyond []outcome.VM
+	c.PerEvent, beyond = bound(price, c.Events, loads, func(pid int) (time.Duration, bool) { return s.usage.within(pid, w) })
+	for _, vm := range beyond {
+		s.noteBound(vm, price)
+	}
 	return c, loads
+}
+
+// noteBound says, once for each VM, that windows do not show the measured price.
+func (s *Source) noteBound(vm outcome.VM, price time.Duration) {
+	if v := s.vms[vm.PID]; v != nil && !v.bound {
+		v.bound = true
+		s.note("%s: by the measured price of %s an event, observing would cost more than the processor time that the VM used. Such windows show the time that it used as the cost",
+			vm, figures.Delay(price))
+	}
 }
 
 // Watch implements [outcome.Source]: it finds new VMs, and VMs that have ended.
