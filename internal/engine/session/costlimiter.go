@@ -149,8 +149,7 @@ func (t *costLimiter) addNext(f *scope.Frame) {
 	case t.session.SawSpans():
 		t.look = nil
 	case limit > 0 && share > limit/lookPart:
-		t.say("%s cost too much here to be observed by themselves: add %s on the dashboard with A, or name them in a scope file",
-			strings.Join(t.look, " and "), them(len(t.look)))
+		t.say("%s", notAdded(t.look))
 		t.look = nil
 	default:
 		t.want(&wish{add: t.look[0]})
@@ -158,11 +157,13 @@ func (t *costLimiter) addNext(f *scope.Frame) {
 	}
 }
 
-func them(n int) string {
-	if n == 1 {
-		return "it"
+// notAdded says that outcomes are not added because of their cost.
+func notAdded(names []string) string {
+	text, they, them := names[0], "it", "it"
+	if last := len(names) - 1; last > 0 {
+		text, they, them = strings.Join(names[:last], ", ")+" and "+names[last], "they", "them"
 	}
-	return "them"
+	return fmt.Sprintf("beamscope does not add %s here, because %s may cost too much: add %s on the dashboard with A, or name %s in a scope file", text, they, them, them)
 }
 
 // want requests a change.

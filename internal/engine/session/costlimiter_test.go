@@ -124,6 +124,30 @@ func TestAddsOutcomesOfVM(t *testing.T) {
 	}
 }
 
+// A notice names the outcomes that are not added because of the cost.
+func TestNotAdded(t *testing.T) {
+	for _, test := range []struct {
+		look []string
+		want string
+	}{
+		{[]string{"message"}, "beamscope does not add message here, because it may cost too much: add it on the dashboard with A, or name it in a scope file"},
+		{[]string{"run", "message"}, "beamscope does not add run and message here, because they may cost too much: add them on the dashboard with A, or name them in a scope file"},
+		{[]string{"run", "hop", "message"}, "beamscope does not add run, hop and message here, because they may cost too much: add them on the dashboard with A, or name them in a scope file"},
+	} {
+		s := &Session{config: config.Default()}
+		s.finder = newFinder(s, config.Config{})
+		x := newCostLimiter(s, price.Limit{Share: 0.1}, test.look)
+		x.addNext(&scope.Frame{Window: outcome.Window{To: int64(time.Second)}, Cost: outcome.Cost{Events: 90_000, PerEvent: time.Microsecond}})
+		var got []string
+		for _, n := range x.take() {
+			got = append(got, n.Text)
+		}
+		if diff := cmp.Diff([]string{test.want}, got); diff != "" {
+			t.Errorf("%q: -want +got:\n%s", test.look, diff)
+		}
+	}
+}
+
 // If nothing is left to give up, the run ends.
 func TestTooExpensive(t *testing.T) {
 	s := &Session{config: config.Default()}
