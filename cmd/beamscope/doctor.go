@@ -106,6 +106,9 @@ func (f doctorFlags) examine(ctx context.Context, out, log io.Writer) error {
 	if err := printer.Result(report); err != nil {
 		return err
 	}
+	if report.OnlyVM {
+		return fmt.Errorf("the machine is ready, and no Erlang VM is running: %s", report.Do)
+	}
 	if !report.Works {
 		return fmt.Errorf("cannot work here yet: %s", report.Do)
 	}

@@ -46,6 +46,9 @@ type Report struct {
 	// for a processor: it attached to the probes of no VM.
 	OnlySpans bool
 
+	// OnlyVM says that Works is false only because no VM is running.
+	OnlyVM bool
+
 	// Do is the most important thing to do; "" if everything works.
 	Do string
 }
@@ -155,6 +158,7 @@ func Examine(ctx context.Context, s System, tell func(Check)) Report {
 	e.report.OnlySpans = e.report.Works && !e.attached
 	if !e.report.Works {
 		e.report.Do = e.first()
+		e.report.OnlyVM = e.none && e.urgentAt == onVM
 	}
 	return e.report
 }
@@ -169,6 +173,7 @@ type examination struct {
 	privileged bool   // no capability is missing
 	tried      bool   // whether there was a VM to attach to
 	attached   bool   // whether attaching to a VM succeeded
+	none       bool   // no VM is running
 	urgent     string // the most important thing to do so far
 	urgentAt   int    // its importance; lower is more important
 }
@@ -204,5 +209,5 @@ func (e *examination) must(importance int, do string) {
 
 // first returns the most important thing to do.
 func (e *examination) first() string {
-	return cmp.Or(e.urgent, "start an Erlang VM with probes, such as that of `beamscope demo`")
+	return cmp.Or(e.urgent, startVM)
 }

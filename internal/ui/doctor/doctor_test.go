@@ -359,7 +359,7 @@ func TestExamine(t *testing.T) {
 		{"locked down, but it works", func(s *System) {
 			s.Root = root(fstest.MapFS{"sys/kernel/security/lockdown": text("none integrity [confidentiality]")})
 		}, "lockdown", Warning, true, ""},
-		{"no VM", find(fmt.Errorf("beam.smp: %w", vm.ErrNone)), "Erlang VMs", Missing, false, "beamscope demo"},
+		{"no VM", find(fmt.Errorf("beam.smp: %w", vm.ErrNone)), "Erlang VMs", Missing, false, "spans are seen in any"},
 		{"no Erlang VM", find(fmt.Errorf("pid 1 (init): %w", vm.ErrNotVM)), "Erlang VMs", Missing, false, "give --pid the id of a running VM"},
 		{
 			"a process that cannot be inspected",
@@ -544,5 +544,27 @@ func golden(t *testing.T, name, got string) {
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+// Any Erlang VM can be observed. If none runs, and nothing else is missing, the machine is ready, and
+// the advice asks for no probes.
+func TestOnlyAVMIsMissing(t *testing.T) {
+	none := find(fmt.Errorf("beam.smp: %w", vm.ErrNone))
+	for name, test := range map[string]struct {
+		change func(*System)
+		want   bool
+	}{
+		"no VM runs":               {none, true},
+		"a VM runs":                {func(*System) {}, false},
+		"no VM runs, and not root": {func(s *System) { unprivileged(s); none(s) }, false},
+		"the pid is of no VM":      {func(s *System) { s.PID = 99; none(s) }, false},
+	} {
+		s := healthy()
+		test.change(&s)
+		r := Examine(t.Context(), s, func(Check) {})
+		if r.OnlyVM != test.want || test.want && (r.Works || strings.Contains(r.Do, "start an Erlang VM with probes")) {
+			t.Errorf("%s: %+v", name, r)
+		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // What to do about VMs.
 const (
-	startVM    = "start an Erlang VM with probes, such as that of `beamscope demo`"
+	startVM    = "start an Erlang VM: spans are seen in any, and more in most, see docs/reference/vm-outcomes.md. `beamscope demo` starts one"
 	withProbes = "use a VM built with --with-dynamic-trace=systemtap: `make otp` builds one, docs/how-to/vm-with-probes.md lists others"
 )
 
@@ -57,6 +57,7 @@ func (e *examination) noVM(err error) Check {
 	case errors.Is(err, vm.ErrNone):
 		c.Found = "none is running"
 		e.must(onVM, startVM)
+		e.none = true
 	default:
 		e.must(onVM, "make the processes readable: "+err.Error())
 	}
