@@ -10,6 +10,10 @@ import (
 // must be renewed before it ends.
 const leaseUnits = 8
 
+// spread is by how many units more a lease may end later where several collectors renew it. Of up to
+// as many collectors, no two have written the same word last.
+const spread = 8
+
 const (
 	// maxLease is the maximum duration of a lease in units. Programs ignore longer ones.
 	maxLease = 64
@@ -114,20 +118,26 @@ func (r *reader) renew(l *lease, c control, now int64) (expired bool, err error)
 	return expired, nil
 }
 
-// extend returns the control word with requests to write after found, and when its lease ends. A
-// collector never shortens a lease. It never writes another collector's word again, so that the other
-// one notices that its word was replaced.
+// extend returns the control word with requests to write after found, and the time until which this
+// collector may count on a lease. It never writes another collector's word again, so that the other
+// one notices that its word was replaced: the lease ends a unit later instead. So that leases do not
+// grow for as long as collectors renew them, the end goes round: after the last of spread units it
+// is the first one again, which is not before the time on which any collector counts.
 func (r *reader) extend(found, written, requests uint64, now int64) (word uint64, until int64) {
-	unit := (now + r.offset) >> leaseShift
-	left := uint64(leaseUnits)
-	if before := (found - uint64(unit)) & leaseMask; leaseUnits < before && before <= maxLease {
-		left = before
+	unit := uint64(now+r.offset) >> leaseShift
+	end := unit + leaseUnits
+	if first := uint64(r.header.birth+firstLease) >> leaseShift; first > end && first-unit <= maxLease-spread {
+		end = first // of the lease with which the ring was made, see isNew
 	}
-	if word = requests | (uint64(unit)+left)&leaseMask; word == found && found != written && left < maxLease {
-		left++
-		word = requests | (uint64(unit)+left)&leaseMask
+	until = int64(end)<<leaseShift - r.offset
+	later := (found - end) & leaseMask
+	if later > spread {
+		later = 0 // it has ended, or is longer than any that collectors write
 	}
-	return word, (unit+int64(left))<<leaseShift - r.offset
+	if word = requests | (end+later)&leaseMask; word == found && found != written {
+		word = requests | (end+(later+1)%(spread+1))&leaseMask
+	}
+	return word, until
 }
 
 // control returns the control word of a ring at the last read.

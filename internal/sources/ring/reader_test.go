@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -398,12 +399,14 @@ func TestLease(t *testing.T) {
 		t.Errorf("after the other one has gone: %+v", got)
 	}
 	// A collector does not shorten the lease with which a ring was made.
-	first := control{sample: 0xffff, process: true}.word(11*second + firstLease)
+	r.header.birth = 11 * second
+	first := control{sample: 0xffff, process: true}.word(11*second+firstLease) - leaseUnits
 	ring.words[wordControl(0)] = first
 	renew(r, &mine, control{sample: 0xff}, 11*second, false)
 	if got := ring.words[wordControl(0)] & leaseMask; got != first&leaseMask+1 { // one more, because this is not its word
 		t.Errorf("the lease ends at %d, first at %d", got, first&leaseMask)
 	}
+	r.header.birth = 1
 	ring.words[wordControl(0)] = mine.written[0]&^leaseMask | control{}.word(11*second)
 	mine = lease{written: []uint64{ring.words[wordControl(0)]}, until: 12 * second}
 	// Spans may not have been recorded if a lease has expired or was revoked.
@@ -466,6 +469,38 @@ func TestRequestsOfSeveralCollectors(t *testing.T) {
 		round(reviewPeriod/int(renewal)+2, two, three) // the first one has ended
 		if n := round(100, two, three); n != 0 {
 			t.Errorf("%d ns apart: explained after %d renewals, though the collector that requested that has ended", apart, n)
+		}
+	}
+}
+
+// However many collectors renew their leases, and whenever they attach, recording stops soon after
+// all of them have ended. The first lease of a ring is not shortened meanwhile.
+func TestLeaseOfSeveralCollectors(t *testing.T) {
+	const second = int64(1e9)
+	for n := 1; n <= 4; n++ {
+		for _, apart := range []int64{1, 1e6, 60e6, 125e6, 249e6} {
+			for _, begin := range []int64{1, second, 4 * second, 10 * second} { // age of the ring
+				ring := newFakeRing(1, minLogSlots)
+				born := ring.open(t).born()
+				first := uint64(born+firstLease) >> leaseShift
+				ring.words[wordControl(0)] = 0xffff<<sampleShift | first&leaseMask
+				all := make([]*requester, n)
+				for i := range all {
+					all[i] = &requester{r: ring.open(t), c: control{sample: 0xffff}}
+				}
+				for now := born + begin; now < born+begin+100*second; now += renewal {
+					for i, q := range all {
+						at := now + int64(i)*apart/int64(n)
+						q.renew(t, at)
+						end := int64(ring.words[wordControl(0)]&leaseMask) << leaseShift
+						longest := max(at+(leaseUnits+spread)<<leaseShift, int64(first+spread)<<leaseShift)
+						counted := slices.ContainsFunc(all, func(q *requester) bool { return end < q.l.until })
+						if end > longest || counted || begin < firstLease && end < int64(first)<<leaseShift {
+							t.Fatalf("%d collectors, %d ns apart, from %d on: at %d the lease ends at %d, at most %d; too early for a collector: %v", n, apart, begin, at, end, longest, counted)
+						}
+					}
+				}
+			}
 		}
 	}
 }
