@@ -13,7 +13,7 @@ const fee = "internal/testing/mutants/testdata/fee"
 // survivors tests all mutants of the package in testdata with some of its tests.
 func survivors(t *testing.T, pattern string) ([]string, error) {
 	t.Helper()
-	t.Chdir("../..")
+	t.Chdir("../../..")
 	target := &target{dir: fee, tests: []tests{{dir: fee, args: []string{"-test.run", pattern}}}}
 	mutants, err := target.mutants()
 	if err != nil {

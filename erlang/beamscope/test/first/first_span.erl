@@ -41,7 +41,7 @@ main(["no code server"]) ->
     {module, _} = code:ensure_loaded(beamscope_facilities),
     true = unregister(code_server),
     {undefined, ignore} = beamscope:start_span(<<"a">>),
-    {none, false, false} = persistent_term:get(beamscope_facilities_4, undecided),
+    {none, false, false} = persistent_term:get(beamscope_facilities_5, undecided),
     halt(0);
 %% Halts with status 1 if the span loads a module, and prints which.
 main([How]) ->
@@ -85,6 +85,6 @@ span("deciding") ->
                end),
     receive decides -> ok end,
     span("token"),
-    undecided = persistent_term:get(beamscope_facilities_4, undecided);
+    undecided = persistent_term:get(beamscope_facilities_5, undecided);
 span("exception") ->
     try beamscope:with_span(<<"a">>, fun() -> error({bad, [term]}) end) catch error:{bad, _} -> ok end.
