@@ -93,6 +93,33 @@ header_test() ->
     ?assertEqual([maps:get(size, atomics:info(array())), 8, 1000000000, list_to_integer(os:getpid()), 1],
                  [header(W) || W <- [?W_WORDS, ?W_LOG_SLOTS, ?W_UNIT, ?W_OS_PID, ?W_READY]]).
 
+%% The last word of each entry in the table of texts leads a collector to the beginning of the array.
+%% A text of any length leaves it as it is.
+markers_test() ->
+    lease(?ALL, 0, 8),
+    {_, Span} = beamscope:start_span(binary:copy(<<255>>, 300)),
+    ok = beamscope:end_span(undefined, Span),
+    Positions = [word(?W_TEXTS) + N * ?TEXT_WORDS + ?TEXT_WORDS - 1 || N <- lists:seq(0, word(?W_MAX_TEXTS) - 1)],
+    ?assert(lists:last(Positions) < word(?W_SLOTS)),
+    ?assertEqual([(?MARKER bsl ?MARKER_SHIFT) bor (At - 1) || At <- Positions], [word(At) || At <- Positions]).
+
+%% Names that are new are kept in persistent terms. Adding these collects no garbage of other processes.
+new_names_collect_no_garbage_test() ->
+    lease(?ALL, 0, 8),
+    Self = self(),
+    Other = spawn_link(fun() -> Data = lists:seq(1, 1000), Self ! ready, receive stop -> length(Data) end end),
+    receive ready -> ok end,
+    Before = collections(Other),
+    [ok = beamscope:with_span(<<"new ", (integer_to_binary(N))/binary>>, fun() -> ok end) || N <- lists:seq(1, 50)],
+    ?assertEqual(Before, collections(Other)),
+    unlink(Other),
+    Other ! stop.
+
+collections(Pid) ->
+    {garbage_collection_info, Info} = process_info(Pid, garbage_collection_info),
+    {garbage_collection, Counts} = process_info(Pid, garbage_collection),
+    {lists:keyfind(old_heap_block_size, 1, Info), lists:keyfind(minor_gcs, 1, Counts)}.
+
 nobody_reads_test() ->
     no_lease(),
     ?assertEqual({{undefined, ignore}, []}, records(fun() -> beamscope:start_span(a) end)),
