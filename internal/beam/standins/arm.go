@@ -47,9 +47,9 @@ func portsARM(busy int, busyCode string, free int) []place {
 }
 
 // congestionARM returns the places of events about busy connections to other nodes. In erts_dsig_send a
-// branch follows the test whether the process is suspended, and not resumed at once: it tests whether
-// somebody wants to be told. port is the term of the port there. erts_dist_port_not_busy only passes its
-// parameter on to another function.
+// branch follows the test whether the process is suspended, and not resumed at once: it tests whether a
+// system monitor receives a message about the busy port. port is the term of the port there.
+// erts_dist_port_not_busy only passes its parameter on to another function.
 func congestionARM(busy int, busyCode, port, freeCode string) []place {
 	return []place{
 		{probe: "dist__port_busy", function: "erts_dsig_send", at: at{"erts_dsig_send", -1, busy}, code: busyCode, args: []string{"", port, "", ""}},
