@@ -34,8 +34,8 @@
 -define(NO_RING, 255).                 % in a parent: there is none
 
 %% A text: a word with ready:1 and length:8, then 7 bytes a word. The last word of each entry in the
-%% table is a marker, above the position of this word, counted from 0. A collector looks only at some
-%% pages of the VM's memory. One of them has markers, and these lead to the beginning of the array.
+%% table is a marker, above the position of this word, counted from 0. A collector reads a sample of
+%% each MiB of the VM's memory. One sample has a marker, which leads to the beginning of the array.
 -define(TEXT_WORDS, 39).
 -define(MARKER, 16#62656D73).          % "bems"
 -define(MARKER_SHIFT, 24).

@@ -10,8 +10,8 @@ import (
 // must be renewed before it ends.
 const leaseUnits = 8
 
-// spread is by how many units more a lease may end later where several collectors renew it. Of up to
-// as many collectors, no two have written the same word last.
+// spread is the number of units by which a lease may end later if several collectors renew it. Up to
+// that many collectors can tell their own words from those of others.
 const spread = 8
 
 const (
@@ -120,9 +120,9 @@ func (r *reader) renew(l *lease, c control, now int64) (expired bool, err error)
 
 // extend returns the control word with requests to write after found, and the time until which this
 // collector may count on a lease. It never writes another collector's word again, so that the other
-// one notices that its word was replaced: the lease ends a unit later instead. So that leases do not
-// grow for as long as collectors renew them, the end goes round: after the last of spread units it
-// is the first one again, which is not before the time on which any collector counts.
+// one notices that its word was replaced: the lease ends a unit later instead. After spread units the
+// end starts again at the first unit, so leases do not grow. No collector counts on a later end than
+// that first unit.
 func (r *reader) extend(found, written, requests uint64, now int64) (word uint64, until int64) {
 	unit := uint64(now+r.offset) >> leaseShift
 	end := unit + leaseUnits
