@@ -12,6 +12,7 @@
 -export_type([what/0, phase/0]).
 
 -type what() :: run      % computed
+              | idle     % begins to wait for its next request; only From is meant
               | sleep    % waited for a time
               | timeout  % waited for an answer of a process until the timeout; no answer came
               | message  % waited for a message of a process, or for a message that reported the end of that process

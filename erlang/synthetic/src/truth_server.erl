@@ -4,7 +4,7 @@
 -behaviour(gen_server).
 
 -export([start/1]).
--export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+-export([init/1, handle_call/3, handle_cast/2, handle_continue/2, handle_info/2]).
 
 -define(PATIENCE, 60_000). % ms
 
@@ -30,7 +30,7 @@ start(Name) ->
 init(none) -> {ok, none}.
 
 -spec handle_call(request(), gen_server:from(), none) ->
-          {reply, integer(), none} | {reply, integer(), none, hibernate} | {noreply, none} | {stop, {shutdown, {ended, integer()}}, none}.
+          {reply, integer(), none, {continue, idle} | hibernate} | {noreply, none} | {stop, {shutdown, {ended, integer()}}, none}.
 handle_call(never, _From, none) ->
     {noreply, none};
 handle_call({later, Milliseconds}, From, none) ->
@@ -38,20 +38,27 @@ handle_call({later, Milliseconds}, From, none) ->
     {noreply, none};
 handle_call({report, Times, Nanoseconds}, {Caller, _} = _From, none) ->
     _ = [begin ok = truth:work(Nanoseconds), Caller ! {report, N} end || N <- lists:seq(1, Times)],
-    {reply, truth:now_ns(), none};
+    {reply, truth:now_ns(), none, {continue, idle}};
 handle_call({hibernate, Request}, From, none) ->
-    {reply, Answer, none} = handle_call(Request, From, none),
+    {reply, Answer, none, _} = handle_call(Request, From, none),
     {reply, Answer, none, hibernate};
 handle_call({fail, Nanoseconds}, _From, none) ->
     ok = truth:work(Nanoseconds),
     {stop, {shutdown, {ended, truth:now_ns()}}, none};
 handle_call(Request, _From, none) ->
     ok = do(Request),
-    {reply, truth:now_ns(), none}.
+    {reply, truth:now_ns(), none, {continue, idle}}.
 
--spec handle_cast({work, Nanoseconds :: integer()}, none) -> {noreply, none}.
+-spec handle_cast({work, Nanoseconds :: integer()}, none) -> {noreply, none, {continue, idle}}.
 handle_cast(Request, none) ->
     ok = do(Request),
+    {noreply, none, {continue, idle}}.
+
+%% Called after the answer was sent, which may have cost the server its processor.
+-spec handle_continue(idle, none) -> {noreply, none}.
+handle_continue(idle, none) ->
+    Now = truth:now_ns(),
+    ok = truth:tell(idle, none, Now, Now, Now),
     {noreply, none}.
 
 -spec handle_info({answer, gen_server:from()} | term(), none) -> {noreply, none}.

@@ -372,6 +372,7 @@ func TestKilledWriter(t *testing.T) {
 // Spans were not recorded while the lease was not renewed.
 func TestSilenceIsNotObserved(t *testing.T) {
 	w := newWorld(t, spec("a", 20*time.Millisecond))
+	w.o.reader.header.birth = -firstLease // the lease with which the ring was made has ended
 	w.want(outcome.Counts{})
 	for range 3 {
 		w.collect()
