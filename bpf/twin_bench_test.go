@@ -1,6 +1,7 @@
 package bpf_test
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -39,11 +40,13 @@ func BenchmarkTwins(b *testing.B) {
 				}
 				v := vmtest.StartOn(b, otp, oneClock("+S", "1:1"))
 				targets, outcomes := twinTargets(b, v), twinOutcome(b, of.outcome, "")
-				var medians [2][]int64
+				var medians, programs [2][]int64
 				var more []int64
 				for b.Loop() {
 					for way, to := range targets {
-						medians[way] = append(medians[way], median(delaysOf(b, v, to, outcomes[way], of.function, of.args)))
+						delays, program := delaysOf(b, v, to, outcomes[way], of.function, of.args)
+						medians[way] = append(medians[way], median(delays))
+						programs[way] = append(programs[way], program)
 					}
 					n := len(medians[byProbes]) - 1
 					more = append(more, medians[byFunctions][n]-medians[byProbes][n])
@@ -52,13 +55,16 @@ func BenchmarkTwins(b *testing.B) {
 				b.ReportMetric(float64(median(medians[byProbes])), "ns-by-probes")
 				b.ReportMetric(float64(median(medians[byFunctions])), "ns-by-functions")
 				b.ReportMetric(float64(median(more)), "ns-more")
+				b.ReportMetric(float64(median(programs[byProbes])), "ns-program-by-probes")
+				b.ReportMetric(float64(median(programs[byFunctions])), "ns-program-by-functions")
 			})
 		}
 	}
 }
 
-// delaysOf returns the delays of an outcome while the VM works. It has one process live after the other.
-func delaysOf(b *testing.B, v *erlang.VM, to bpf.Target, o bpf.Outcome, function, args string) []int64 {
+// delaysOf returns the delays of an outcome while the VM works, and the mean time of a run of the programs
+// that observe it. It has one process live after the other.
+func delaysOf(b *testing.B, v *erlang.VM, to bpf.Target, o bpf.Outcome, function, args string) (delays []int64, program int64) {
 	b.Helper()
 	o.Stream = bpf.StreamAll
 	c := vmtest.NewCollector(b, bpf.Options{Outcomes: []bpf.Outcome{o}, Window: int64(time.Second / 2), RingBytes: 1 << 24})
@@ -68,14 +74,22 @@ func delaysOf(b *testing.B, v *erlang.VM, to bpf.Target, o bpf.Outcome, function
 	}
 	told := c.Streamed()
 	c.ReadTo(monotonic.Now())
+	measured, err := c.MeasurePrograms()
+	if err != nil {
+		b.Fatal(err)
+	}
 	if function == "lives" {
 		c.Call(v, "erlang", "apply", vmtest.Fun(fmt.Sprintf("[vm_load:lives(%s) || _ <- lists:seq(1, 500)], ok", args[1:len(args)-1])))
 	} else {
 		vmLoad(b, c, v, function, args)
 	}
 	nothingLost(b, c, 0, v)
-	if err := a.Detach(); err != nil {
+	runs, total, err := c.ProgramTime()
+	if err != nil {
 		b.Fatal(err)
 	}
-	return lengths(ofOutcome(told(), 0))
+	if err := errors.Join(measured.Close(), a.Detach()); err != nil {
+		b.Fatal(err)
+	}
+	return lengths(ofOutcome(told(), 0)), total.Nanoseconds() / int64(max(runs, 1))
 }
