@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs all tests. The last line counts them. With CI=true nothing that needs the
 # Erlang VM or eBPF is skipped, and some tests run on VMs of OTP 27 and 29 too.
-# With MATRIX=1 the tests that observe live VMs run once on each of these releases, and the table of
-# features in docs/reference/vm-outcomes.md is compared with what each kind of VM offers.
+# With MATRIX=1 the tests that observe live VMs run once on each of these releases and kinds of VM, and
+# the table of features in docs/reference/vm-outcomes.md is compared with what each of them offers.
 # VMs that are missing are built first, each in 5 to 10 minutes, once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -45,14 +45,20 @@ tests=$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | 
 packages() { cut -d ' ' -f 1 | tr '\n' ' '; }
 run others "$kernels $(grep -v internal/testing/vmtest <<<"$tests" | packages)" "$@"
 run live "$(grep internal/testing/vmtest <<<"$tests" | packages)" -p 1 "$@"
-# The live suites once more, on the VMs of other releases.
+# The live suites once more, on the VMs of other kinds and releases.
+matrix() {
+	erl=$(OTP=$2 erlang/otp/build.sh)
+	echo "live suites on the kind of VM \"$1\", OTP $2" >&2
+	BEAMSCOPE_VM=$1 BEAMSCOPE_OTP=${erl%/bin/erl} go test -p 1 -timeout 20m -count=1 \
+		./bpf ./erlang ./internal/beam/fire/... ./internal/beam/procname ./internal/beam/vm ./internal/engine/session \
+		./internal/explain ./internal/sources/ring ./internal/sources/sampled ./internal/sources/vmsource ./internal/ui/top ||
+		status=$?
+}
 if [ -n "${MATRIX:-}" ]; then
-	for release in 27 29; do
-		erl=$(OTP=$release erlang/otp/build.sh)
-		echo "live suites on OTP $release" >&2
-		BEAMSCOPE_OTP=${erl%/bin/erl} go test -p 1 -timeout 20m -count=1 \
-			./bpf ./erlang ./internal/beam/fire/... ./internal/beam/procname ./internal/sources/ring ./internal/engine/session ./internal/ui/top ./internal/beam/vm ./internal/sources/vmsource ||
-			status=$?
+	for kind in probes stock stripped; do
+		for release in 25 27 29; do
+			matrix "$kind" "$release"
+		done
 	done
 fi
 sed 's/^/run again: /' "$out"/*.again

@@ -20,17 +20,18 @@ import (
 
 // A column of the table of features is a VM.
 type column struct {
-	kind    string // one of vmKinds
-	release int    // of Erlang/OTP
+	kind    vmtest.Kind // one of vmKinds
+	release int         // of Erlang/OTP
 }
 
 func (c column) String() string { return fmt.Sprintf("%s %d", c.kind, c.release) }
 
-// vmKinds are the kinds of VMs: built with probes, of Debian's own package, built with probes but
-// without symbols and debugging information, and built without probes by somebody else.
-func vmKinds() []string { return []string{"probes", "stock", "stripped", unknownBuild} }
+// vmKinds are the kinds of VMs. One more than others know is built without probes by somebody else.
+func vmKinds() []vmtest.Kind {
+	return []vmtest.Kind{vmtest.WithProbes, vmtest.OfDebian, vmtest.Stripped, unknownBuild}
+}
 
-const unknownBuild = "unknown build"
+const unknownBuild vmtest.Kind = "unknown build"
 
 func columns() []column {
 	var all []column
@@ -45,20 +46,10 @@ func columns() []column {
 // otp returns an installation with the column's VM, which is private to the test.
 func (c column) otp(t *testing.T) erlang.OTP {
 	t.Helper()
-	switch c.kind {
-	case "stock":
-		return vmtest.Stock(t, c.release)
-	case unknownBuild:
+	if c.kind == unknownBuild {
 		return vmtest.UnknownBuild(t, c.release)
 	}
-	otp, err := vmtest.Release(t, c.release).Private(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.kind == "stripped" {
-		vmtest.Strip(t, otp.Emulator())
-	}
-	return otp
+	return vmtest.OfKind(t, c.kind, c.release)
 }
 
 // Cells of the table. Any other text is a cell too, and names the part of a feature that a VM has.
@@ -188,7 +179,7 @@ func readFeatures(t *testing.T) (before, table, after string) {
 // the VMs with probes on each release.
 func (c column) extent() (tried, all bool) {
 	all = vmtest.Matrix() || c == column{unknownBuild, 29} || c.kind != unknownBuild && c.release == 25
-	return all || c.kind == "stock" || c == column{"stripped", 29}, all
+	return all || c.kind == vmtest.OfDebian || c == column{vmtest.Stripped, 29}, all
 }
 
 // Every feature that the table lists for a VM works there: the command's counts equal those of the
@@ -242,7 +233,7 @@ func TestFeaturesWithSymbols(t *testing.T) {
 	vmtest.Separate(t, otp.Emulator(), filepath.Join(dir, "beam.smp.debug"))
 	e := examine(t, otp, false, "--symbols", dir)
 	for feature, got := range e.cells {
-		if want := table[feature][column{"probes", release}]; got != want {
+		if want := table[feature][column{vmtest.WithProbes, release}]; got != want {
 			t.Errorf("%s: %q, and with symbols in the executable %q", feature, got, want)
 		}
 	}
