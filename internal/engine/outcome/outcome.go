@@ -321,7 +321,24 @@ func (l Loss) Add(m Loss) Loss {
 type Notice struct {
 	Time int64 // nanoseconds of CLOCK_MONOTONIC
 	Text string
+
+	Kind    NoticeKind
+	Outcome string // displayed name of the outcome that it is about, for a [FittedNotice]
 }
+
+// A NoticeKind tells programs what a notice is about. Most notices are for people alone.
+type NoticeKind uint8
+
+const (
+	PlainNotice      NoticeKind = iota
+	DiscoveredNotice            // spans were discovered, and are observed from now on
+	FittedNotice                // the scale of an outcome was fitted to its delays
+	HistoryNotice               // an outcome is now observed differently, so its history begins again
+	ExitedNotice                // a VM has exited
+
+	// NoticeKinds is the number of kinds.
+	NoticeKinds
+)
 
 // A Batch is the result of a source for one window.
 type Batch struct {

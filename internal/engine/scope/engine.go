@@ -29,7 +29,7 @@ type Engine struct {
 	countsOf map[string][]int    // indexes of the batch's counts, by outcome
 	rowsOf   map[string][]int    // indexes of the frame's outcomes, by name
 	omitted  int                 // rows without room in the last frame
-	notices  []string            // notices for the next frame
+	notices  []outcome.Notice    // notices for the next frame
 	begun    bool                // a window was observed, at least for some outcome
 
 	// The VM that is being evaluated.
@@ -181,9 +181,9 @@ func (e *Engine) changed(before *System) map[string]bool {
 		}
 		changed[now.Name] = true
 		if old.BinWidth != now.BinWidth || old.Bins != now.Bins {
-			e.note("%s: %d bins of %v instead of %d of %v: a new history begins", now.Name, now.Bins, now.BinWidth, old.Bins, old.BinWidth)
+			e.noteKind(outcome.HistoryNotice, "%s: %d bins of %v instead of %d of %v: a new history begins", now.Name, now.Bins, now.BinWidth, old.Bins, old.BinWidth)
 		} else {
-			e.note("%s is observed in another way: a new history begins", now.Name)
+			e.noteKind(outcome.HistoryNotice, "%s is observed in another way: a new history begins", now.Name)
 		}
 	}
 	return changed
@@ -208,8 +208,10 @@ func formatted(f *diagram.File) string {
 	return diagram.Format(f)
 }
 
-func (e *Engine) note(format string, args ...any) {
-	e.notices = append(e.notices, fmt.Sprintf(format, args...))
+func (e *Engine) note(format string, args ...any) { e.noteKind(outcome.PlainNotice, format, args...) }
+
+func (e *Engine) noteKind(kind outcome.NoticeKind, format string, args ...any) {
+	e.notices = append(e.notices, outcome.Notice{Kind: kind, Text: fmt.Sprintf(format, args...)})
 }
 
 // Step makes the frame of the next window. The frame shares memory with the batch: both are valid
@@ -330,7 +332,7 @@ func (e *Engine) observe(f *Frame, b *outcome.Batch) error {
 	}
 	if room.omitted != e.omitted {
 		e.omitted = room.omitted
-		f.Notices = append(f.Notices, room.notice())
+		f.Notices = append(f.Notices, outcome.Notice{Text: room.notice()})
 	}
 	e.forget(b.Window)
 	return nil

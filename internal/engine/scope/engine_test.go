@@ -257,11 +257,11 @@ func TestConfigureKeepsHistory(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if len(f.Notices) != 1 || !strings.Contains(f.Notices[0], "a: 4 bins of 1ms instead of 2 of 1ms") {
-		t.Errorf("notices %q", f.Notices)
+	if len(f.Notices) != 1 || !strings.Contains(f.Notices[0].Text, "a: 4 bins of 1ms instead of 2 of 1ms") {
+		t.Errorf("notices %q", f.NoticeTexts())
 	}
 	if f := p.step(); len(f.Notices) != 0 {
-		t.Errorf("notices again: %q", f.Notices)
+		t.Errorf("notices again: %q", f.NoticeTexts())
 	}
 }
 
@@ -277,7 +277,7 @@ func TestConfigureDiagramAndWindow(t *testing.T) {
 	}
 	f := p.step(batch...)
 	if x := outcomeOf(t, f, "x"); x.Mean.Windows != 2 || x.CalculatedMean.Windows != 1 || len(f.Notices) != 1 {
-		t.Errorf("another diagram: means of %d and %d windows, %q", x.Mean.Windows, x.CalculatedMean.Windows, f.Notices)
+		t.Errorf("another diagram: means of %d and %d windows, %q", x.Mean.Windows, x.CalculatedMean.Windows, f.NoticeTexts())
 	}
 	slow := system(t, "x = f:x(a, b);", specs...)
 	slow.Window = 2 * time.Second
@@ -286,7 +286,7 @@ func TestConfigureDiagramAndWindow(t *testing.T) {
 	}
 	f = p.step(batch...)
 	if x := outcomeOf(t, f, "x"); x.Mean.Windows != 1 || x.CalculatedMean.Windows != 1 || len(f.Notices) != 1 {
-		t.Errorf("another window: means of %d and %d windows, %q", x.Mean.Windows, x.CalculatedMean.Windows, f.Notices)
+		t.Errorf("another window: means of %d and %d windows, %q", x.Mean.Windows, x.CalculatedMean.Windows, f.NoticeTexts())
 	}
 }
 
@@ -381,7 +381,7 @@ func TestNoticesInOrder(t *testing.T) {
 			"b is observed in another way: a new history begins",
 			"c: 4 bins of 1ms instead of 2 of 1ms: a new history begins",
 		}
-		if diff := cmp.Diff(want, p.step().Notices); diff != "" {
+		if diff := cmp.Diff(want, p.step().NoticeTexts()); diff != "" {
 			t.Fatal(diff)
 		}
 	}

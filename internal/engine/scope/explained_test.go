@@ -336,7 +336,7 @@ func TestConfigureDropsUsualShares(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f := p.explain(1, queued("a", 4*ms)); explained(t, f, "a").Quiet != 6 || len(f.Notices) > 0 {
-		t.Errorf("compared with %d windows; %q", explained(t, f, "a").Quiet, f.Notices)
+		t.Errorf("compared with %d windows; %q", explained(t, f, "a").Quiet, f.NoticeTexts())
 	}
 	wider := system(t, "", spec("a", 1))
 	wider.Outcomes[0].Spec.BinWidth = 2 * ms

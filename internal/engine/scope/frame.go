@@ -21,14 +21,23 @@ type Frame struct {
 	// Outcomes are in the order of the system. An outcome has an entry for each of its VMs.
 	Outcomes []Outcome
 
-	Fired    []Firing // triggers that fired in this window
-	Notices  []string // what changed since the last frame, for example that a new history begins
+	Fired    []Firing         // triggers that fired in this window
+	Notices  []outcome.Notice // what changed since the last frame, for example that a new history begins
 	Rejected outcome.Rejected
 	Cost     outcome.Cost
 
 	// Attaching means that no outcome has been observed for a whole window yet, including this
 	// one: nothing is known.
 	Attaching bool
+}
+
+// NoticeTexts returns the texts of the notices, in their order.
+func (f *Frame) NoticeTexts() []string {
+	var texts []string
+	for _, n := range f.Notices {
+		texts = append(texts, n.Text)
+	}
+	return texts
 }
 
 // Unpriced reports whether Cost does not include what the window cost. This is the case if

@@ -370,7 +370,7 @@ func frameLines(f *scope.Frame) []string {
 	place := fmt.Sprintf("frame %d", f.Number)
 	lines := []string{line(place, "window", f.Window, "time", f.Time.Format(time.RFC3339Nano), "attaching", f.Attaching, "rejected", f.Rejected, "cost", f.Cost)}
 	for _, n := range f.Notices {
-		lines = append(lines, place+" notice | "+n)
+		lines = append(lines, place+" notice | "+n.Text)
 	}
 	for i := range f.Outcomes {
 		lines = append(lines, rowLine(place, &f.Outcomes[i]))

@@ -122,13 +122,13 @@ func TestAnotherGroup(t *testing.T) {
 	}
 	f := p.step(counts("gc", 1, 1))
 	if row := outcomeOf(t, f, "gc"); row.Mean.Windows != 2 || len(f.Notices) > 0 || row.Spec.Group != outcome.GroupPID {
-		t.Errorf("a mean of %d windows, grouped by %s; %v", row.Mean.Windows, row.Spec.Group, f.Notices)
+		t.Errorf("a mean of %d windows, grouped by %s; %v", row.Mean.Windows, row.Spec.Group, f.NoticeTexts())
 	}
 	gc.VM.Builtin = "gc-minor"
 	if err := p.engine.Configure(system(t, "", gc)); err != nil {
 		t.Fatal(err)
 	}
 	if f := p.step(counts("gc", 1, 1)); outcomeOf(t, f, "gc").Mean.Windows != 1 || len(f.Notices) != 1 {
-		t.Errorf("other events: %+v", f.Notices)
+		t.Errorf("other events: %+v", f.NoticeTexts())
 	}
 }

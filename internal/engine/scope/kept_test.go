@@ -56,7 +56,7 @@ func TestCloneSharesNothing(t *testing.T) {
 		Counts:    []outcome.Counts{counts("a", 2, 1), counts("b", 1, 2), x},
 		Instances: []outcome.Instance{explainedBy("x", 1, spell{}), {Outcome: "x", VM: beam, ID: 1}},
 	})
-	frame.Notices = append(frame.Notices, "a notice")
+	frame.Notices = append(frame.Notices, outcome.Notice{Text: "a notice"})
 	own, shared := map[string]uintptr{}, map[string]uintptr{}
 	memory("frame", reflect.ValueOf(frame).Elem(), shared)
 	memory("frame", reflect.ValueOf(frame.Clone()).Elem(), own)
@@ -79,14 +79,14 @@ func TestVMsLeftOut(t *testing.T) {
 		c.VM = outcome.VM{PID: i + 1}
 		all = append(all, c)
 	}
-	if f := p.step(all...); len(f.Outcomes) != scope.MaxVMs || len(f.Notices) != 1 || !strings.HasPrefix(f.Notices[0], "44 outcomes of VMs") {
-		t.Errorf("%d rows, notices %q", len(f.Outcomes), f.Notices)
+	if f := p.step(all...); len(f.Outcomes) != scope.MaxVMs || len(f.Notices) != 1 || !strings.HasPrefix(f.Notices[0].Text, "44 outcomes of VMs") {
+		t.Errorf("%d rows, notices %q", len(f.Outcomes), f.NoticeTexts())
 	}
-	if f := p.step(all[:scope.MaxVMs]...); len(f.Outcomes) != scope.MaxVMs || len(f.Notices) != 1 || !strings.Contains(f.Notices[0], "shown again") {
-		t.Errorf("%d rows, notices %q", len(f.Outcomes), f.Notices)
+	if f := p.step(all[:scope.MaxVMs]...); len(f.Outcomes) != scope.MaxVMs || len(f.Notices) != 1 || !strings.Contains(f.Notices[0].Text, "shown again") {
+		t.Errorf("%d rows, notices %q", len(f.Outcomes), f.NoticeTexts())
 	}
 	if f := p.step(all[:1]...); len(f.Notices) != 0 {
-		t.Errorf("%q", f.Notices)
+		t.Errorf("%q", f.NoticeTexts())
 	}
 }
 
@@ -275,11 +275,11 @@ func TestNoticesOfAnotherSystem(t *testing.T) {
 		"a is observed in another way: a new history begins",
 		"c: 3 bins of 1ms instead of 2 of 1ms: a new history begins",
 	}
-	if f := p.step(batch...); strings.Join(f.Notices, "\n") != strings.Join(want, "\n") {
-		t.Errorf("%q, want %q", f.Notices, want)
+	if f := p.step(batch...); strings.Join(f.NoticeTexts(), "\n") != strings.Join(want, "\n") {
+		t.Errorf("%q, want %q", f.NoticeTexts(), want)
 	}
 	if f := p.step(batch...); len(f.Notices) != 0 {
-		t.Errorf("repeated: %q", f.Notices)
+		t.Errorf("repeated: %q", f.NoticeTexts())
 	}
 	// A diagram is added, and removed again.
 	for _, source := range []string{"", "x = a -> b;"} {
@@ -289,8 +289,8 @@ func TestNoticesOfAnotherSystem(t *testing.T) {
 		if err := p.engine.Configure(next); err != nil {
 			t.Fatal(err)
 		}
-		if f := p.step(batch...); len(f.Notices) != 1 || f.Notices[0] != want[2] {
-			t.Errorf("diagram %q: %q", source, f.Notices)
+		if f := p.step(batch...); len(f.Notices) != 1 || f.Notices[0].Text != want[2] {
+			t.Errorf("diagram %q: %q", source, f.NoticeTexts())
 		}
 	}
 }
@@ -484,7 +484,7 @@ func TestConfigureBeginsAnew(t *testing.T) {
 		if n := outcomeOf(t, f, "a").Mean.Windows; n != 1 {
 			t.Errorf("%s: the mean is of %d windows, want 1", what, n)
 		}
-		if got := strings.Join(f.Notices, "\n"); got != tt.notice {
+		if got := strings.Join(f.NoticeTexts(), "\n"); got != tt.notice {
 			t.Errorf("%s: %q, want %q", what, got, tt.notice)
 		}
 	}

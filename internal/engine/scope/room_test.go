@@ -28,7 +28,7 @@ func TestHistoriesAreBounded(t *testing.T) {
 			all = append(all, c)
 		}
 		f := p.step(all...)
-		said += strings.Join(f.Notices, "\n")
+		said += strings.Join(f.NoticeTexts(), "\n")
 		if want := scope.MaxHistories / ((bins + 1) * 8 * (scope.DefaultHistory + 10)); window == 0 && len(f.Outcomes) != want {
 			t.Errorf("%d VMs have room, want %d", len(f.Outcomes), want)
 		}
@@ -59,12 +59,12 @@ func TestRoomComesBack(t *testing.T) {
 		return all
 	}
 	if f := p.step(crowd(1, 200)...); len(f.Outcomes) >= 200 || len(f.Notices) != 1 {
-		t.Fatalf("%d rows, %q", len(f.Outcomes), f.Notices)
+		t.Fatalf("%d rows, %q", len(f.Outcomes), f.NoticeTexts())
 	}
 	var said []string
 	for range 6 {
 		f := p.step(crowd(1000, 3)...)
-		said = append(said, fmt.Sprint(len(f.Outcomes), f.Notices))
+		said = append(said, fmt.Sprint(len(f.Outcomes), f.NoticeTexts()))
 	}
 	if last := said[len(said)-1]; !strings.HasPrefix(last, "3 ") {
 		t.Errorf("%q", said)
@@ -85,6 +85,6 @@ func TestRowsAreBounded(t *testing.T) {
 		all = append(all, c)
 	}
 	if f := p.step(all...); len(f.Outcomes) != scope.MaxRows || len(f.Notices) != 1 {
-		t.Errorf("%d rows, %q", len(f.Outcomes), f.Notices)
+		t.Errorf("%d rows, %q", len(f.Outcomes), f.NoticeTexts())
 	}
 }

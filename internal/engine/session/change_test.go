@@ -44,7 +44,7 @@ func TestDMaxSetRight(t *testing.T) {
 
 	all := r.allFrames()
 	changed := slices.IndexFunc(all, func(f *scope.Frame) bool {
-		return slices.Contains(f.Notices, "worker_1: 1000 bins of 1ms instead of 30 of 100µs: a new history begins")
+		return slices.Contains(f.NoticeTexts(), "worker_1: 1000 bins of 1ms instead of 30 of 100µs: a new history begins")
 	})
 	if changed < 0 {
 		t.Fatal("no frame reports that worker_1 has other bins")

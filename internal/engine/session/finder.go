@@ -90,10 +90,14 @@ func (f *finder) awake() {
 	}
 }
 
-func (f *finder) say(format string, args ...any) {
+func (f *finder) say(format string, args ...any) { f.tell(outcome.Notice{Text: fmt.Sprintf(format, args...)}) }
+
+// tell adds a notice, with the present time.
+func (f *finder) tell(n outcome.Notice) {
+	n.Time = monotonic.Now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.notices = append(f.notices, outcome.Notice{Time: monotonic.Now(), Text: fmt.Sprintf(format, args...)})
+	f.notices = append(f.notices, n)
 }
 
 // begin starts to make outcomes, until end is called.
@@ -189,14 +193,14 @@ func (f *finder) edit(now config.Config) *edit {
 // settle records that an edit is in force.
 func (f *finder) settle(e *edit) {
 	if len(e.names) > 0 {
-		f.say("discovered: %s", listed(namesOf(e.names)))
+		f.tell(outcome.Notice{Kind: outcome.DiscoveredNotice, Text: "discovered: " + listed(namesOf(e.names))})
 	}
 	for _, d := range e.names {
 		f.found[origin{span: d.Name}] = &found{user: d.User}
 	}
 	for _, fit := range e.fitted {
 		fit.settle()
-		f.say("%v%s", fit, fit.outdated())
+		f.tell(outcome.Notice{Kind: outcome.FittedNotice, Outcome: fit.called(), Text: fit.String() + fit.outdated()})
 	}
 }
 

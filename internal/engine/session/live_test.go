@@ -110,7 +110,7 @@ func (f *observerLog) String() string {
 	var b strings.Builder
 	all := f.allFrames()
 	for _, frame := range all[max(0, len(all)-10):] {
-		fmt.Fprintf(&b, "%d: fired %v, %q\n", frame.Number, frame.Fired, frame.Notices)
+		fmt.Fprintf(&b, "%d: fired %v, %q\n", frame.Number, frame.Fired, frame.NoticeTexts())
 		for i := range frame.Outcomes {
 			p := &frame.Outcomes[i]
 			fmt.Fprintf(&b, "  %s: %d ok, %d failed, %d timed out, %+v %s\n", p.Name, p.Counts.Successes, p.Counts.Failures, p.Counts.Timeouts, p.Divergence, p.Insufficient)
@@ -257,7 +257,7 @@ func (r frameList) firing(trigger string) *scope.Frame {
 
 // noticed reports whether a frame has a notice.
 func (r frameList) noticed(text string) bool {
-	return slices.ContainsFunc(r, func(f *scope.Frame) bool { return slices.Contains(f.Notices, text) })
+	return slices.ContainsFunc(r, func(f *scope.Frame) bool { return slices.Contains(f.NoticeTexts(), text) })
 }
 
 // fired returns everything that fired, in order.

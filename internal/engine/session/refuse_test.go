@@ -47,7 +47,7 @@ func TestApplyRefuses(t *testing.T) {
 	histories(t, r.allFrames(), "probe", 0)
 	for _, f := range after {
 		if f.Window.Duration() != r.config.Window || len(f.Notices) > 0 {
-			t.Errorf("frame %d of %v: %q", f.Number, f.Window.Duration(), f.Notices)
+			t.Errorf("frame %d of %v: %q", f.Number, f.Window.Duration(), f.NoticeTexts())
 		}
 	}
 

@@ -54,7 +54,7 @@ func TestSavedWhileRunning(t *testing.T) {
 	r.next(3)
 	for _, f := range r.allFrames()[before:] {
 		if p := outcomeOf(f, "probe"); len(f.Notices) > 0 || p.Mean.Windows <= 3 {
-			t.Errorf("frame %d: %q, the mean of %d windows", f.Number, f.Notices, p.Mean.Windows)
+			t.Errorf("frame %d: %q, the mean of %d windows", f.Number, f.NoticeTexts(), p.Mean.Windows)
 		}
 	}
 }

@@ -181,7 +181,7 @@ func (j *JSON) lines(f *scope.Frame, form func(line, *scope.Outcome) any) error 
 			l.Seen = &sight{By: append([]seen.Way{}, s.By...), Why: s.Why}
 		}
 		if i == 0 {
-			l.Notices = f.Notices
+			l.Notices = f.NoticeTexts()
 			if f.Rejected.Count > 0 {
 				l.Rejected = &rejected{f.Rejected.Count, f.Rejected.Last}
 			}

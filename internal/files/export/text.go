@@ -29,7 +29,7 @@ func NewText(w io.Writer) *Text { return &Text{w: w} }
 // Frame writes the table of a frame.
 func (t *Text) Frame(f *scope.Frame) error {
 	for _, n := range f.Notices {
-		safetext.Fprintf(t.w, "%s  %s\n", clock(f), n)
+		safetext.Fprintf(t.w, "%s  %s\n", clock(f), n.Text)
 	}
 	safetext.Fprintf(t.w, "%s  window %d, %v", clock(f), f.Number, f.Window.Duration())
 	if f.Attaching {

@@ -147,7 +147,17 @@ func (d *decoder) spec() outcome.Spec {
 	return s
 }
 
-func (d *decoder) notice() *outcome.Notice { return &outcome.Notice{Time: d.int(), Text: d.text()} }
+func (d *decoder) notice() *outcome.Notice {
+	n := &outcome.Notice{Time: d.int(), Text: d.text()}
+	if len(d.data) == 0 {
+		return n
+	}
+	n.Kind, n.Outcome = outcome.NoticeKind(d.byte()), d.text()
+	if n.Kind >= outcome.NoticeKinds || n.Kind == outcome.PlainNotice && n.Outcome == "" {
+		d.fail("kind of notice %d", n.Kind)
+	}
+	return n
+}
 
 func (d *decoder) snapshot() *Snapshot {
 	return &Snapshot{

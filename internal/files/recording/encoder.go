@@ -97,11 +97,14 @@ func appendSpec(b []byte, s outcome.Spec) []byte {
 	return append(b, byte(s.VM.Pairing), boolByte(s.ExitFails), byte(s.Detail), boolByte(s.Explain))
 }
 
-// AppendNotice appends a notice.
+// AppendNotice appends a notice. The kind and the outcome are left out of a plain one without an outcome.
 func (e *Encoder) AppendNotice(dst []byte, n *outcome.Notice) ([]byte, error) {
 	b := beginBlock(dst)
 	b = binary.AppendVarint(b, n.Time)
 	b, err := appendTexts(b, n.Text)
+	if err == nil && (n.Kind != outcome.PlainNotice || n.Outcome != "") {
+		b, err = appendTexts(append(b, byte(n.Kind)), n.Outcome)
+	}
 	if err != nil {
 		return dst, fmt.Errorf("notice: %w", err)
 	}

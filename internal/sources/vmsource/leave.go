@@ -187,7 +187,7 @@ func (s *Source) readmit(now int64) error {
 		}
 		if l.died != 0 {
 			delete(s.loud, l.process.Process)
-			s.note("%s has exited", l.id)
+			s.noteExit(l.id)
 		}
 		if err := errors.Join(errs...); err != nil {
 			return err

@@ -353,9 +353,14 @@ func (s *Source) awaitNames(limit time.Duration) {
 
 // note adds a notice of one line, unless the same text is already waiting.
 func (s *Source) note(format string, args ...any) {
-	text := oneLine(fmt.Sprintf(format, args...))
+	s.addNotice(outcome.PlainNotice, oneLine(fmt.Sprintf(format, args...)))
+}
+
+func (s *Source) noteExit(id outcome.VM) { s.addNotice(outcome.ExitedNotice, id.String()+" has exited") }
+
+func (s *Source) addNotice(kind outcome.NoticeKind, text string) {
 	if !slices.ContainsFunc(s.notices, func(n outcome.Notice) bool { return n.Text == text }) {
-		s.notices = append(s.notices, outcome.Notice{Time: monotonic.Now(), Text: text})
+		s.notices = append(s.notices, outcome.Notice{Time: monotonic.Now(), Text: text, Kind: kind})
 	}
 }
 
@@ -652,7 +657,7 @@ func (s *Source) watch(ctx context.Context) error {
 	for _, o := range s.vms {
 		if o.died == 0 && o.watch != nil && o.watch.Happened() {
 			o.died = now
-			s.note("%s has exited", o.id)
+			s.noteExit(o.id)
 		}
 		s.noteStopped(o)
 	}

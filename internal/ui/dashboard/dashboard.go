@@ -231,14 +231,15 @@ func (d *Dashboard) showEvents() {
 func (d *Dashboard) showNotices(fresh []event) {
 	var fitted, others []event
 	for _, e := range fresh {
-		switch text := e.notice.Text; {
-		case strings.Contains(text, fittedTo):
+		switch e.notice.Kind {
+		case outcome.HistoryNotice:
+		case outcome.FittedNotice:
 			fitted = append(fitted, e)
-		case !strings.HasSuffix(text, newHistory):
+		default:
 			others = append(others, e)
 		}
 	}
-	exited := func(e event) bool { return strings.HasSuffix(e.notice.Text, "has exited") }
+	exited := func(e event) bool { return e.notice.Kind == outcome.ExitedNotice }
 	if n := len(others); n > 0 {
 		last := others[n-1]
 		for _, e := range slices.Backward(others) {
@@ -252,7 +253,7 @@ func (d *Dashboard) showNotices(fresh []event) {
 		if exited(last) {
 			n = doubtful
 		}
-		d.weighty = !strings.HasPrefix(last.notice.Text, discovered)
+		d.weighty = last.notice.Kind != outcome.DiscoveredNotice
 		d.put(n, strings.TrimSpace(d.clockOf(last)+" "+last.notice.Text))
 		return
 	}
@@ -264,7 +265,7 @@ func (d *Dashboard) showNotices(fresh []event) {
 	}
 	d.fittedAt = time.Now()
 	for _, e := range fitted {
-		if name, _, _ := strings.Cut(e.notice.Text, fittedTo); !slices.Contains(d.fitted, name) {
+		if name := e.notice.Outcome; !slices.Contains(d.fitted, name) {
 			d.fitted = append(d.fitted, name)
 		}
 	}
@@ -275,13 +276,6 @@ func (d *Dashboard) showNotices(fresh []event) {
 	}
 	d.put(plain, strings.TrimSpace(d.clockOf(last)+" "+text))
 }
-
-// fittedTo separates the name of an outcome from the scale that was fitted to it.
-const fittedTo = ": fitted to "
-
-// newHistory ends a notice about an outcome that is now observed differently. discovered begins a
-// notice about new spans.
-const newHistory, discovered = ": a new history begins", "discovered: "
 
 // together is the longest time between fits that one message combines.
 const together = 10 * time.Second

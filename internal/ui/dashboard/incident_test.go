@@ -59,7 +59,7 @@ func TestIncidentAt80(t *testing.T) {
 	}
 	h := live(t, session.Status{}, 80, 24, frames...)
 	h.do(func() { h.d.show("overview") })
-	h.d.Notify(outcome.Notice{Text: "checkout: fitted to 976 bins of 500µs, up to 488ms: 99 % took up to 61ms, the slowest 122ms"})
+	h.d.Notify(outcome.Notice{Kind: outcome.FittedNotice, Outcome: "checkout", Text: "checkout: fitted to 976 bins of 500µs, up to 488ms: 99 % took up to 61ms, the slowest 122ms"})
 	h.do(h.d.refresh)
 	h.shows("silent", "rate trend", "┌─ checkout", "fitted to", "checkout: 97.00% took >488ms; how they ended is not known: set dmax")
 	h.hides("window by window")

@@ -66,25 +66,29 @@ func TestFittedTogether(t *testing.T) {
 	h := start(t, "mm1k", 20, 120, 40, 256, running)
 	h.key(tcell.KeyF1)
 	h.key(tcell.KeyEscape)
-	say := func(text string) {
+	say := func(n outcome.Notice) {
 		h.do(func() {
 			h.d.answered = time.Time{}
-			h.d.Notify(outcome.Notice{Text: text})
+			h.d.Notify(n)
 			h.d.refresh()
 		})
 	}
+	fitted := func(name, text string) {
+		say(outcome.Notice{Kind: outcome.FittedNotice, Outcome: name, Text: name + text})
+	}
+	history := func(text string) { say(outcome.Notice{Kind: outcome.HistoryNotice, Text: text}) }
 	h.do(func() { h.d.weighty = false })
-	say("db: fitted to 768 bins of 1ms, up to 768ms: 99 % took up to 500ms")
+	fitted("db", ": fitted to 768 bins of 1ms, up to 768ms: 99 % took up to 500ms")
 	h.shows("db: fitted to 768 bins")
-	say("web: fitted to 768 bins of 1ms, up to 768ms: 99 % took up to 500ms")
+	fitted("web", ": fitted to 768 bins of 1ms, up to 768ms: 99 % took up to 500ms")
 	h.shows("2 outcomes fitted: db, web; press c for more")
-	say("pid 2829 has exited")
-	say("web: fitted to 100 bins of 1ms, up to 100ms: 99 % took up to 50ms")
-	say("web: 100 bins of 1ms instead of 768 of 1ms: a new history begins")
+	say(outcome.Notice{Kind: outcome.ExitedNotice, Text: "pid 2829 has exited"})
+	fitted("web", ": fitted to 100 bins of 1ms, up to 100ms: 99 % took up to 50ms")
+	history("web: 100 bins of 1ms instead of 768 of 1ms: a new history begins")
 	h.shows("pid 2829 has exited")
-	say("gc is not observed any more: 12k events/s = 11.0% of a core, limit 10.0%")
-	say("db: fitted to 100 bins of 1ms, up to 100ms: 99 % took up to 50ms")
-	say("db: 100 bins of 1ms instead of 768 of 1ms: a new history begins")
+	say(outcome.Notice{Text: "gc is not observed any more: 12k events/s = 11.0% of a core, limit 10.0%"})
+	fitted("db", ": fitted to 100 bins of 1ms, up to 100ms: 99 % took up to 50ms")
+	history("db: 100 bins of 1ms instead of 768 of 1ms: a new history begins")
 	h.shows("gc is not observed any more")
 }
 

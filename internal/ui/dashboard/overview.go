@@ -505,7 +505,7 @@ func (d *Dashboard) noSpansLine() (row, bool) {
 
 // discovered reports whether spans were discovered.
 func (o *overview) discovered() bool {
-	return slices.ContainsFunc(o.d.scene.Events(), func(e event) bool { return strings.HasPrefix(e.notice.Text, discovered) })
+	return slices.ContainsFunc(o.d.scene.Events(), func(e event) bool { return e.notice.Kind == outcome.DiscoveredNotice })
 }
 
 func (o *overview) head(columns []column) {

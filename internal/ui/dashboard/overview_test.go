@@ -64,7 +64,7 @@ func TestDiscoveredSpansWithoutRows(t *testing.T) {
 	h.screen.SetSize(120, 40)
 	h.run(120, 40)
 	h.shows("No spans have been seen yet")
-	h.d.Notify(outcome.Notice{Text: "discovered: pay"})
+	h.d.Notify(outcome.Notice{Kind: outcome.DiscoveredNotice, Text: "discovered: pay"})
 	h.do(h.d.refresh)
 	h.hides("No spans")
 	h.shows("Spans are on their way")

@@ -100,7 +100,7 @@ func (s *store) Framed(_ *outcome.Batch, f *scope.Frame) error {
 		s.add(event{fired: x, frame: c.Number, clock: c.Time.UnixNano()})
 	}
 	for _, n := range c.Notices {
-		s.add(event{notice: outcome.Notice{Text: n}, frame: c.Number, clock: c.Time.UnixNano()})
+		s.add(event{notice: n, frame: c.Number, clock: c.Time.UnixNano()})
 	}
 	s.mu.Unlock()
 	s.signal()

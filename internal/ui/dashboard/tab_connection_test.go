@@ -131,7 +131,7 @@ func TestFigures(t *testing.T) {
 			Cost:     outcome.Cost{Events: 1000, PerEvent: 2 * time.Microsecond, Collector: 20 * time.Millisecond},
 			Outcomes: []scope.Outcome{counted(t, outcome.Counts{Outcome: "a", Successes: 7, Failures: 2, Timeouts: 1, Orphans: 3, Lates: 4, Unobserved: true, Loss: outcome.Loss{NoRoom: 5, Cut: 1}})},
 			Rejected: outcome.Rejected{Count: 6, Last: `"x": no name`},
-			Notices:  []string{"a new history begins"},
+			Notices:  []outcome.Notice{{Text: "a new history begins"}},
 		},
 		scope.Frame{
 			// 3000 × 4 µs = 12 ms of 2 s, 0.6 %. Of both: 14 ms of 4 s, 0.35 %, and 14 ms of
