@@ -21,8 +21,13 @@ type Error struct {
 // Error returns three lines: place and message, the line of the source, and carets below the wrong
 // text. A long line is cut to the part around the place.
 func (e *Error) Error() string {
+	return fmt.Sprintf("%d:%d: %s", e.Pos.Line, e.Pos.Column, e.Excerpt())
+}
+
+// Excerpt returns the same lines without the place.
+func (e *Error) Excerpt() string {
 	line, column := e.excerpt()
-	return fmt.Sprintf("%d:%d: %s\n%s\n%s", e.Pos.Line, e.Pos.Column, e.Message, string(line), marker(line, column, e.Length))
+	return fmt.Sprintf("%s\n%s\n%s", e.Message, string(line), marker(line, column, e.Length))
 }
 
 // around is the number of characters of a long line that are shown on each side of the error

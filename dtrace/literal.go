@@ -1,6 +1,7 @@
 package dtrace
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -58,7 +59,7 @@ func parseInteger(text string) (int64, error) {
 	switch {
 	case err == nil:
 		return number, nil
-	case strings.Contains(err.Error(), strconv.ErrRange.Error()):
+	case errors.Is(err, strconv.ErrRange):
 		return 0, fmt.Errorf("%s does not fit into 64 bits with a sign", text)
 	}
 	return 0, fmt.Errorf("%s", forms)

@@ -67,8 +67,7 @@ type DiagramError struct {
 func (e *DiagramError) Error() string {
 	texts := make([]string, len(e.Errs))
 	for i, err := range e.Errs {
-		_, text, _ := strings.Cut(err.Error(), ": ") // the text after line and column
-		texts[i] = e.prefix(err.Pos) + text
+		texts[i] = e.prefix(err.Pos) + err.Excerpt()
 	}
 	return strings.Join(texts, "\n")
 }
