@@ -20,19 +20,11 @@ func (c Config) Format() []byte { return c.format(nil) }
 // format is Format with notes about outcomes, by name, as comments.
 func (c Config) format(notes map[string]string) []byte {
 	var w writer
-	w.field(0, "target", flow(c.target()))
-	w.diagram(c)
-	w.field(0, "window", FormatDuration(c.Window))
-	w.field(0, "base", FormatDuration(c.Base))
-	for _, f := range c.changed() {
-		w.field(0, f.key, f.value)
+	for _, p := range written(fileFields(), c, Default()) {
+		w.pair(0, p)
 	}
-	w.field(0, "wrapper", flow(c.Wrapper.fields()))
-	w.field(0, "snapshots", flow(c.Snapshots.changed()))
 	if len(c.Outcomes) > 0 {
 		w.WriteString("outcomes:\n")
-	} else if all, _, err := c.outcomes(); err == nil && len(all) == 0 {
-		w.field(0, "outcomes", "{}")
 	}
 	for _, o := range c.Outcomes {
 		w.outcome(o, notes[o.Name])
@@ -40,166 +32,132 @@ func (c Config) format(notes map[string]string) []byte {
 	return w.Bytes()
 }
 
-// A field is a key and its value in written form.
-type field struct{ key, value string }
+// A pair is a key and its value in written form.
+type pair struct{ key, value string }
 
-func (c Config) target() []field {
-	var fields []field
+func (c Config) target() []pair {
+	var pairs []pair
 	switch {
 	case c.Target.PID != 0:
-		fields = append(fields, field{"pid", strconv.Itoa(c.Target.PID)})
+		pairs = append(pairs, pair{"pid", strconv.Itoa(c.Target.PID)})
 	case c.Target.Node != "":
-		fields = append(fields, field{"node", quote(c.Target.Node)})
+		pairs = append(pairs, pair{"node", quote(c.Target.Node)})
 	case c.Target.Exe != "":
-		fields = append(fields, field{"exe", quote(c.Target.Exe)})
+		pairs = append(pairs, pair{"exe", quote(c.Target.Exe)})
 	}
 	if c.Target.User != "" {
-		fields = append(fields, field{"user", quote(c.Target.User)})
+		pairs = append(pairs, pair{"user", quote(c.Target.User)})
 	}
-	return fields
+	return pairs
 }
 
-// changed returns the fields that differ from the defaults.
-func (c Config) changed() []field {
-	d := Default()
-	return differing(
-		[]field{
-			{"history", strconv.Itoa(c.History)},
-			{"confidence", formatNumber(c.Confidence)},
-			{"standard_errors", formatNumber(c.StandardErrors)},
-			{"samples", strconv.FormatUint(c.Samples, 10)},
-			{"hold_off", FormatDuration(c.HoldOff)},
-			{"explain", strconv.FormatBool(c.Explain)},
-		},
-		c.History != d.History, c.Confidence != d.Confidence, c.StandardErrors != d.StandardErrors, c.Samples != d.Samples, c.HoldOff != d.HoldOff, c.Explain != d.Explain)
-}
-
-func (s Snapshots) changed() []field {
-	d := defaultSnapshots()
-	return differing(
-		[]field{
-			{"dir", quote(s.Dir)},
-			{"before", strconv.Itoa(s.Before)},
-			{"after", FormatDuration(s.After)},
-			{"keep", strconv.Itoa(s.Keep)},
-			{"size", formatSize(s.Size)},
-		},
-		s.Dir != d.Dir, s.Before != d.Before, s.After != d.After, s.Keep != d.Keep, s.Size != d.Size)
-}
-
-// differing returns those fields that differ from a default.
-func differing(fields []field, differ ...bool) []field {
-	var out []field
-	for i, f := range fields {
-		if differ[i] {
-			out = append(out, f)
-		}
+// writtenOutcomes returns {} if no outcome is named. [Config.Format] writes the outcomes themselves.
+func (c Config) writtenOutcomes() string {
+	if all, _, err := c.outcomes(); len(c.Outcomes) == 0 && err == nil && len(all) == 0 {
+		return "{}"
 	}
-	return out
+	return ""
 }
 
-func (w Wrapper) fields() []field {
+// pairs returns the keys of the section, or nothing without a connection.
+func (w Wrapper) pairs() []pair {
 	if w.Listen == "" {
 		return nil
 	}
-	fields := []field{{"listen", quote(w.Listen)}}
-	if len(w.Connect) > 0 {
-		words := make([]string, len(w.Connect))
-		for i, address := range w.Connect {
-			words[i] = quote(address)
-		}
-		fields = append(fields, field{"connect", "[" + strings.Join(words, ", ") + "]"})
-	}
-	if w.Remote {
-		fields = append(fields, field{"remote", "true"})
-	}
-	return fields
+	return written(wrapperFields(), w, Wrapper{})
 }
 
-// origin returns the fields for the source of an outcome's instances.
-func (o Outcome) origin() []field {
-	var fields []field
-	switch {
-	case o.VM.Builtin != "":
-		fields = []field{{"vm", quote(o.VM.Builtin)}}
-	case o.ofVM():
-		fields = []field{{"start", quote(o.VM.Start)}, {"end", quote(o.VM.End)}}
-		if key := keyField(o.VM); key != "" {
-			fields = append(fields, field{"key", key})
-		}
-		if o.VM.Pairing != defaultPairing {
-			fields = append(fields, field{"pair", o.VM.Pairing.String()})
-		}
-	case o.Wrapper != "":
-		fields = []field{{"wrapper", quote(o.Wrapper)}}
-	default:
-		fields = []field{{"span", quote(o.Span)}}
+// list writes texts as a list, or returns "" without texts.
+func list(texts []string) string {
+	if len(texts) == 0 {
+		return ""
 	}
-	if o.Group != "" {
-		fields = append(fields, field{"group", quote(o.Group)})
+	words := make([]string, len(texts))
+	for i, text := range texts {
+		words[i] = quote(text)
 	}
-	return fields
+	return "[" + strings.Join(words, ", ") + "]"
 }
 
-// keyField returns the value of the key of events, or "" for the default.
-func keyField(e outcome.Events) string {
+func (o Outcome) writtenSpan() string {
+	if !o.OfSpans() {
+		return ""
+	}
+	return quote(o.Span)
+}
+
+func (o Outcome) writtenPairing() string {
+	if o.VM.Start == "" || o.VM.Pairing == defaultPairing {
+		return ""
+	}
+	return o.VM.Pairing.String()
+}
+
+func (o Outcome) writtenExit() string {
+	if !o.ExitFails {
+		return ""
+	}
+	return "failure"
+}
+
+func (o Outcome) writtenExplain() string {
+	if o.Explain == AsAll {
+		return ""
+	}
+	return strconv.FormatBool(o.Explain == On)
+}
+
+// writtenKey returns the value of the key of events, or "" for the default.
+func writtenKey(e outcome.Events) string {
 	switch {
 	case e.StartKey == "" && e.EndKey == "":
 		return ""
 	case e.StartKey == e.EndKey:
 		return quote(e.StartKey)
 	}
-	return flow([]field{{"start", quote(e.StartKey)}, {"end", quote(e.EndKey)}})
+	return flow([]pair{{"start", quote(e.StartKey)}, {"end", quote(e.EndKey)}})
 }
 
-func (s Scale) fields() []field {
-	fields := []field{{"exponent", strconv.Itoa(s.Exponent)}, {"bins", strconv.Itoa(s.Bins)}}
-	if s.DMax != 0 {
-		fields[0] = field{"dmax", FormatDuration(s.DMax)}
+// pairs writes points as quantiles, unless one of them is for all executions, which has no name
+// as a quantile. It returns nothing without a requirement.
+func (q *QTA) pairs() []pair {
+	if q == nil {
+		return nil
 	}
-	if s.Fitted {
-		fields = append(fields, field{"fitted", "true"})
-	}
-	return fields
-}
-
-// fields writes points as quantiles, unless one of them is for all executions, which has no name
-// as a quantile.
-func (q *QTA) fields() []field {
-	var fields, points []field
+	var pairs, points []pair
 	last := len(q.Points) - 1
 	for _, p := range q.Points {
 		if q.Points[last].P == 1 {
-			points = append(points, field{formatNumber(p.P), FormatDuration(p.T)})
+			points = append(points, pair{formatNumber(p.P), FormatDuration(p.T)})
 		} else {
-			fields = append(fields, field{FormatQuantile(p.P), FormatDuration(p.T)})
+			pairs = append(pairs, pair{FormatQuantile(p.P), FormatDuration(p.T)})
 		}
 	}
 	if points != nil {
-		fields = append(fields, field{"points", flow(points)})
+		pairs = append(pairs, pair{"points", flow(points)})
 	}
-	if q.Failure != 1 || fields == nil {
-		fields = append(fields, field{"failure", formatNumber(q.Failure)})
+	if q.Failure != 1 || pairs == nil {
+		pairs = append(pairs, pair{"failure", formatNumber(q.Failure)})
 	}
-	return fields
+	return pairs
 }
 
-func triggerFields(triggers []Trigger) []field {
-	var fields []field
+func triggerPairs(triggers []Trigger) []pair {
+	var pairs []pair
 	for _, t := range triggers {
-		fields = append(fields, field{t.Kind, quote(t.Setting)})
+		pairs = append(pairs, pair{t.Kind, quote(t.Setting)})
 	}
-	return fields
+	return pairs
 }
 
-// flow writes fields on one line, or returns "" without fields.
-func flow(fields []field) string {
-	if len(fields) == 0 {
+// flow writes pairs on one line, or returns "" without any.
+func flow(pairs []pair) string {
+	if len(pairs) == 0 {
 		return ""
 	}
-	words := make([]string, len(fields))
-	for i, f := range fields {
-		words[i] = f.key + ": " + f.value
+	words := make([]string, len(pairs))
+	for i, p := range pairs {
+		words[i] = p.key + ": " + p.value
 	}
 	return "{" + strings.Join(words, ", ") + "}"
 }
@@ -210,11 +168,9 @@ type writer struct{ bytes.Buffer }
 // indent is the indentation below a key.
 const indent = "  "
 
-// field writes a line for a key, unless its value is "".
-func (w *writer) field(depth int, key, value string) {
-	if value != "" {
-		fmt.Fprintf(w, "%s%s: %s\n", strings.Repeat(indent, depth), key, value)
-	}
+// pair writes a line for a key.
+func (w *writer) pair(depth int, p pair) {
+	fmt.Fprintf(w, "%s%s: %s\n", strings.Repeat(indent, depth), p.key, p.value)
 }
 
 // outcome writes an outcome, with a note about it if there is one.
@@ -223,33 +179,20 @@ func (w *writer) outcome(o Outcome, note string) {
 	if note != "" {
 		fmt.Fprintf(w, "%s# %s\n", indent+indent, safetext.Line(strings.Join(strings.Fields(note), " ")))
 	}
-	for _, f := range o.origin() {
-		w.field(2, f.key, f.value)
+	for _, p := range written(outcomeFields(), o, Outcome{}) {
+		w.pair(2, p)
 	}
-	for _, f := range o.Scale.fields() {
-		w.field(2, f.key, f.value)
-	}
-	if o.ExitFails {
-		w.field(2, "exit", "failure")
-	}
-	if o.Explain != AsAll {
-		w.field(2, "explain", strconv.FormatBool(o.Explain == On))
-	}
-	if o.QTA != nil {
-		w.field(2, "qta", flow(o.QTA.fields()))
-	}
-	w.field(2, "triggers", flow(triggerFields(o.Triggers)))
 }
 
-func (w *writer) diagram(c Config) {
+// writtenDiagram returns the diagram's file, or the diagram itself.
+func (c Config) writtenDiagram() string {
 	switch {
 	case c.DiagramFile != "":
-		w.field(0, "diagram", quote(c.DiagramFile))
+		return quote(c.DiagramFile)
 	case c.Diagram != "" && fitsBlock(c.Diagram):
-		w.block("diagram", c.Diagram)
-	case c.Diagram != "":
-		w.field(0, "diagram", quote(c.Diagram))
+		return block(c.Diagram)
 	}
+	return quoted(c.Diagram)
 }
 
 // fitsBlock reports whether a text can be read back unchanged from a block.
@@ -258,15 +201,17 @@ func fitsBlock(text string) bool {
 		!strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' })
 }
 
-// block writes a text unchanged, line by line.
-func (w *writer) block(key, text string) {
-	fmt.Fprintf(w, "%s: |%s\n", key, blockIndicators(text))
+// block returns a text unchanged, line by line.
+func block(text string) string {
+	var b strings.Builder
+	b.WriteString("|" + blockIndicators(text))
 	for line := range strings.Lines(strings.TrimSuffix(text, "\n") + "\n") {
-		if line != "\n" {
-			w.WriteString(indent)
+		if b.WriteByte('\n'); line != "\n" {
+			b.WriteString(indent)
 		}
-		w.WriteString(line)
+		b.WriteString(strings.TrimSuffix(line, "\n"))
 	}
+	return b.String()
 }
 
 // blockIndicators returns indicators for what a block alone does not show: its indentation if its
@@ -286,6 +231,14 @@ func blockIndicators(text string) string {
 }
 
 var plainForm = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_./@:+-]*[A-Za-z0-9_])?$`)
+
+// quoted is quote, but leaves out an empty text.
+func quoted(text string) string {
+	if text == "" {
+		return ""
+	}
+	return quote(text)
+}
 
 // quote quotes a text so that it is read back unchanged. YAML has the same escapes as Go.
 func quote(text string) string {

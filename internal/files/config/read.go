@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/beam/vm"
 )
 
@@ -22,22 +21,7 @@ const (
 func (r *reader) config(v value) (Config, error) {
 	c := Default()
 	c.Dir = r.dir
-	var outcomes value
-	err := r.fields(v, map[string]func(value) error{
-		"target":          func(v value) (err error) { c.Target, err = r.target(v); return err },
-		"diagram":         func(v value) (err error) { c.Diagram, c.DiagramFile, err = r.diagram(v); return err },
-		"window":          func(v value) (err error) { c.Window, err = r.duration(v, MinWindow, MaxWindow); return err },
-		"base":            func(v value) (err error) { c.Base, err = r.duration(v, minWidth, maxDMax); return err },
-		"history":         func(v value) (err error) { c.History, err = r.integer(v, 1, dq.MaxWindow); return err },
-		"confidence":      func(v value) (err error) { c.Confidence, err = r.confidence(v); return err },
-		"standard_errors": func(v value) (err error) { c.StandardErrors, err = r.standardErrors(v); return err },
-		"samples":         func(v value) (err error) { c.Samples, err = r.samples(v); return err },
-		"hold_off":        func(v value) (err error) { c.HoldOff, err = r.duration(v, 0, maxHoldOff); return err },
-		"explain":         func(v value) (err error) { c.Explain, err = r.boolean(v); return err },
-		"wrapper":         func(v value) (err error) { c.Wrapper, err = r.wrapper(v); return err },
-		"snapshots":       func(v value) (err error) { c.Snapshots, err = r.snapshots(v); return err },
-		"outcomes":        func(v value) error { outcomes = v; return nil },
-	})
+	given, err := readFields(r, v, fileFields(), &c)
 	if err == nil && c.StandardErrors > 0 && c.Confidence != DefaultConfidence {
 		err = r.errorf(v, "confidence and standard_errors: give one of them, as the bounds of a mean are of one kind")
 	}
@@ -45,7 +29,7 @@ func (r *reader) config(v value) (Config, error) {
 		return Config{}, err
 	}
 	// These come last, because they depend on the base and the diagram.
-	if c.Outcomes, err = r.outcomes(v, outcomes, c.Base); err != nil {
+	if c.Outcomes, err = r.outcomes(v, given["outcomes"], c.Base); err != nil {
 		return Config{}, err
 	}
 	if c.Wrapper.Listen == "" && sentByWrapper(c.Outcomes) {
@@ -90,18 +74,17 @@ func (r *reader) name(v value) (string, error) {
 	return name, err
 }
 
-func (r *reader) confidence(v value) (float64, error) {
-	return r.share(v, func(p float64) bool { return p > 0 && p < 1 }, "above 0 and below 1")
+func (r *reader) size(v value) (int64, error) {
+	n, ok := parseSize(v.node.Value)
+	if !ok || n < minSize || n > maxSize {
+		return 0, r.errorf(v, "%s is not a size from %s to %s: write a whole number and a unit (KiB, MiB, GiB), as in 100MiB",
+			shown(v.node), formatSize(minSize), formatSize(maxSize))
+	}
+	return n, nil
 }
 
-// maxStandardErrors is far more than any use needs.
-const maxStandardErrors = 100
-
-func (r *reader) standardErrors(v value) (float64, error) {
-	return r.share(v, func(z float64) bool { return z > 0 && z <= maxStandardErrors }, "above 0 and up to 100")
-}
-
-func (r *reader) samples(v value) (uint64, error) {
-	n, err := r.integer(v, 1, maxSamples)
-	return uint64(n), err
+func (r *reader) snapshots(v value) (Snapshots, error) {
+	s := defaultSnapshots()
+	_, err := readFields(r, v, snapshotsFields(), &s)
+	return s, err
 }

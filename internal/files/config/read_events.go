@@ -23,79 +23,51 @@ func (o Outcome) ofVM() bool { return o.VM != outcome.Events{} }
 // OfSpans reports whether the instances are spans of VM probes.
 func (o Outcome) OfSpans() bool { return o.Wrapper == "" && !o.ofVM() }
 
-// An origin contains the keys of a scope file about the source of instances. Missing values have
-// no node.
-type origin struct {
-	span, wrapper, vm     value
-	start, end, key, pair value
-	group, exit, explain  value
-}
-
-// fields returns a function for each key. It stores the value for later, because the keys depend
-// on each other.
-func (f *origin) fields() map[string]func(value) error {
-	fields := make(map[string]func(value) error)
-	for key, to := range map[string]*value{
-		"span": &f.span, "wrapper": &f.wrapper, "vm": &f.vm,
-		"start": &f.start, "end": &f.end, "key": &f.key, "pair": &f.pair,
-		"group": &f.group, "exit": &f.exit, "explain": &f.explain,
-	} {
-		fields[key] = func(v value) error { *to = v; return nil }
-	}
-	return fields
-}
-
-// A given is a key in a scope file.
-type given struct {
-	key string
-	value
-}
-
-// given returns those of the keys that are present.
-func (f *origin) given(keys ...given) []given {
-	var out []given
-	for _, k := range keys {
-		if k.node != nil {
-			out = append(out, k)
+// firstOf returns the first of some keys that was given, or "".
+func firstOf(given map[string]value, keys ...string) string {
+	for _, key := range keys {
+		if _, ok := given[key]; ok {
+			return key
 		}
 	}
-	return out
+	return ""
 }
 
 // origin sets the source of an outcome's instances.
-func (r *reader) origin(e entry, o *Outcome, f origin) error {
-	events := f.given(given{"start", f.start}, given{"end", f.end}, given{"key", f.key}, given{"pair", f.pair})
-	kinds := f.given(given{"span", f.span}, given{"wrapper", f.wrapper}, given{"vm", f.vm})
-	if len(events) > 0 {
-		kinds = append(kinds, events[0])
-	}
+func (r *reader) origin(e entry, o *Outcome, given map[string]value) error {
+	kinds := slices.DeleteFunc([]string{firstOf(given, "span"), firstOf(given, "wrapper"), firstOf(given, "vm"), firstOf(given, "start", "end", "key", "pair")},
+		func(key string) bool { return key == "" })
 	if len(kinds) > 1 {
-		return r.errorf(e.value, "%s and %s contradict each other: give one of them", kinds[0].key, kinds[1].key)
+		return r.errorf(e.value, "%s and %s contradict each other: give one of them", kinds[0], kinds[1])
+	}
+	kind := ""
+	if len(kinds) == 1 {
+		kind = kinds[0]
 	}
 	var err error
-	switch {
-	case f.wrapper.node != nil:
-		o.Wrapper, err = r.span(f.wrapper)
-	case f.span.node != nil:
-		o.Span, err = r.span(f.span)
-	case f.vm.node != nil:
-		o.VM.Builtin, err = r.builtin(f.vm)
-	case len(events) > 0:
-		o.VM, err = r.events(e, f)
-	default:
+	switch kind {
+	case "wrapper":
+		o.Wrapper, err = r.span(given[kind])
+	case "span":
+		o.Span, err = r.span(given[kind])
+	case "vm":
+		o.VM.Builtin, err = r.builtin(given[kind])
+	case "":
 		o.Span = o.Name
+	default:
+		o.VM, err = r.events(e, given)
 	}
 	if err == nil && o.ofVM() {
-		err = r.rule(e, o, f.key)
+		err = r.rule(e, o, given["key"])
 	}
-	if err == nil && f.group.node != nil {
-		o.Group, err = r.group(f.group, *o)
+	if v, ok := given["group"]; ok && err == nil {
+		o.Group, err = r.group(v, *o)
 	}
-	if err == nil && f.exit.node != nil {
-		o.ExitFails, err = r.exit(f.exit, *o)
+	if v, ok := given["exit"]; ok && err == nil {
+		o.ExitFails, err = r.exit(v, *o)
 	}
-	if err == nil && f.explain.node != nil {
-		o.Explain, err = r.explain(f.explain, *o)
+	if v, ok := given["explain"]; ok && err == nil {
+		o.Explain, err = r.explain(v, *o)
 	}
 	return err
 }
@@ -133,28 +105,30 @@ func (r *reader) builtin(v value) (string, error) {
 }
 
 // events reads the events that start and end instances. At least one of the keys is given.
-func (r *reader) events(e entry, f origin) (outcome.Events, error) {
+func (r *reader) events(e entry, given map[string]value) (outcome.Events, error) {
 	events := outcome.Events{Pairing: defaultPairing}
+	start, hasStart := given["start"]
+	end, hasEnd := given["end"]
 	var err error
 	switch {
-	case f.start.node == nil:
+	case !hasStart:
 		return events, r.errorf(e.value, "no start: write which events of the VM are starts, as in start: message-send")
-	case f.end.node == nil:
+	case !hasEnd:
 		return events, r.errorf(e.value, "no end: write which events of the VM are ends, as in end: message-receive")
 	}
-	if events.Start, err = r.expression(f.start); err != nil {
+	if events.Start, err = r.expression(start); err != nil {
 		return events, err
 	}
-	if events.End, err = r.expression(f.end); err != nil {
+	if events.End, err = r.expression(end); err != nil {
 		return events, err
 	}
-	if f.key.node != nil {
-		if events.StartKey, events.EndKey, err = r.key(f.key); err != nil {
+	if v, ok := given["key"]; ok {
+		if events.StartKey, events.EndKey, err = r.key(v); err != nil {
 			return events, err
 		}
 	}
-	if f.pair.node != nil {
-		events.Pairing, err = r.pairing(f.pair)
+	if v, ok := given["pair"]; ok {
+		events.Pairing, err = r.pairing(v)
 	}
 	return events, err
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"maps"
 	"strings"
 	"time"
 
@@ -95,57 +94,35 @@ func (r *reader) outcome(e entry, base time.Duration) (Outcome, error) {
 	if e.node.Kind == yaml.ScalarNode && e.node.Tag == "!!null" {
 		return defaultOutcome(e.key), nil
 	}
-	o := Outcome{Name: e.key}
-	var scale scaleForm
-	var from origin
-	var qta, triggers value
-	fields := map[string]func(value) error{
-		"exponent": func(v value) error { return r.optional(v, &scale.exponent, minExponent, maxExponent) },
-		"bins":     func(v value) error { return r.optional(v, &scale.bins, 1, maxBins) },
-		"dmax":     func(v value) (err error) { scale.dMax, err = r.duration(v, minWidth, maxDMax); return err },
-		"fitted":   func(v value) (err error) { scale.fitted, err = r.boolean(v); return err },
-		"qta":      func(v value) error { qta = v; return nil },
-		"triggers": func(v value) error { triggers = v; return nil },
-	}
-	maps.Copy(fields, from.fields())
-	if err := r.fields(e.value, fields); err != nil {
+	o := Outcome{Name: e.key, Scale: Scale{Bins: DefaultBins}}
+	given, err := readFields(r, e.value, outcomeFields(), &o)
+	if err != nil {
 		return Outcome{}, err
 	}
-	if err := r.origin(e, &o, from); err != nil {
+	if err := r.origin(e, &o, given); err != nil {
 		return Outcome{}, err
 	}
-	if o.VM.Builtin != "" {
-		scale.builtin, _ = dtrace.LookupBuiltin(o.VM.Builtin)
+	if o.Scale, err = o.scale(given); err != nil {
+		return Outcome{}, r.atLine(e.value, err)
 	}
-	return r.required(e, o, scale, base, qta, triggers)
+	return r.required(e, o, base, given)
 }
 
 // required reads the keys that depend on the possible delays of an outcome.
-func (r *reader) required(e entry, o Outcome, form scaleForm, base time.Duration, qta, triggers value) (Outcome, error) {
-	scale, err := form.scale()
+func (r *reader) required(e entry, o Outcome, base time.Duration, given map[string]value) (Outcome, error) {
+	grid, err := o.Scale.Grid(base)
 	if err != nil {
 		return Outcome{}, r.atLine(e.value, err)
 	}
-	o.Scale = scale
-	grid, err := scale.Grid(base)
-	if err != nil {
-		return Outcome{}, r.atLine(e.value, err)
-	}
-	if qta.node != nil {
-		if o.QTA, err = r.qta(qta, grid.DMax()); err != nil {
+	if v, ok := given["qta"]; ok {
+		if o.QTA, err = r.qta(v, grid.DMax()); err != nil {
 			return Outcome{}, err
 		}
 	}
-	if triggers.node != nil {
-		o.Triggers, err = r.triggers(triggers, o)
+	if v, ok := given["triggers"]; ok {
+		o.Triggers, err = r.triggers(v, o)
 	}
 	return o, err
-}
-
-func (r *reader) optional(v value, to **int, low, high int) error {
-	n, err := r.integer(v, low, high)
-	*to = &n
-	return err
 }
 
 func (r *reader) span(v value) (string, error) {
@@ -156,30 +133,22 @@ func (r *reader) span(v value) (string, error) {
 	return name, err
 }
 
-// A scaleForm contains the keys of a scale in a scope file.
-type scaleForm struct {
-	exponent, bins *int
-	dMax           time.Duration // 0 if not given
-	fitted         bool
-
-	builtin dtrace.Builtin // has its own scale; the zero Builtin has none
-}
-
-func (f scaleForm) scale() (Scale, error) {
-	s := Scale{DMax: f.dMax, Bins: DefaultBins}
-	if f.builtin.DMax != 0 && f.dMax == 0 && f.exponent == nil {
-		s = Scale{DMax: f.builtin.DMax, Bins: f.builtin.Bins}
-	}
-	s.Fitted = f.fitted
-	if f.bins != nil {
-		s.Bins = *f.bins
-	}
-	if f.exponent == nil {
-		return s, nil
-	}
-	if f.dMax != 0 {
+// scale returns the scale of an outcome with the given keys. Without dmax and exponent, a built-in outcome
+// has its own.
+func (o Outcome) scale(given map[string]value) (Scale, error) {
+	s := o.Scale
+	_, dMax := given["dmax"]
+	_, exponent := given["exponent"]
+	if dMax && exponent {
 		return Scale{}, errors.New("dmax and exponent contradict each other: give one of them")
 	}
-	s.Exponent = *f.exponent
+	builtin, _ := dtrace.LookupBuiltin(o.VM.Builtin)
+	if builtin.DMax == 0 || dMax || exponent {
+		return s, nil
+	}
+	s.DMax = builtin.DMax
+	if _, ok := given["bins"]; !ok {
+		s.Bins = builtin.Bins
+	}
 	return s, nil
 }

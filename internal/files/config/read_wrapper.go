@@ -10,21 +10,16 @@ import (
 
 func (r *reader) wrapper(v value) (Wrapper, error) {
 	w := Wrapper{Listen: DefaultListen}
-	var listen, connect value
-	err := r.fields(v, map[string]func(value) error{
-		"listen":  func(v value) error { listen = v; return nil },
-		"connect": func(v value) error { connect = v; return nil },
-		"remote":  func(v value) (err error) { w.Remote, err = r.boolean(v); return err },
-	})
+	given, err := readFields(r, v, wrapperFields(), &w)
 	if err != nil {
 		return Wrapper{}, err
 	}
-	if listen.node != nil {
+	if listen, ok := given["listen"]; ok {
 		if w.Listen, err = r.address(listen, w.Remote); err != nil {
 			return Wrapper{}, err
 		}
 	}
-	if connect.node != nil {
+	if connect, ok := given["connect"]; ok {
 		w.Connect, err = r.addresses(connect, w.Remote)
 	}
 	return w, err

@@ -84,11 +84,17 @@ func newOutcomeForm(outcome string) *paramForm {
 
 func newSystemForm() *paramForm {
 	return &paramForm{params: []*parameter{
-		{key: "window"},
-		{key: "history", low: 1, high: dq.MaxWindow, step: 1},
-		{key: "samples", low: 1, high: 1_000_000, step: 10},
-		{key: "confidence"},
+		newParameter("window", 0),
+		newParameter("history", 1),
+		newParameter("samples", 10),
+		newParameter("confidence", 0),
 	}}
+}
+
+// newParameter returns the parameter of a key of the whole scope file. A number changes by step.
+func newParameter(key string, step int) *parameter {
+	k := config.KeyOf(key)
+	return &parameter{key: key, low: k.Low, high: k.High, step: step}
 }
 
 func (f *paramForm) param(key string) *parameter {
@@ -130,17 +136,18 @@ func (f *paramForm) name() string {
 
 // load takes over the configuration in force, and keeps edited values.
 func (f *paramForm) load(c config.Config) {
-	texts := systemTexts(c)
+	value := c.Value
 	f.standardErrors = c.StandardErrors > 0
 	if f.outcome != "" {
-		texts = outcomeTexts(c, f.outcome)
+		texts := outcomeTexts(c, f.outcome)
+		value = func(key string) string { return texts[key] }
 		f.spans = c.Outcome(f.outcome).OfSpans()
 	}
 	for _, p := range f.params {
 		if !p.edited() {
-			p.text = texts[p.key]
+			p.text = value(p.key)
 		}
-		p.base = texts[p.key]
+		p.base = value(p.key)
 	}
 }
 
@@ -163,15 +170,6 @@ func (f *paramForm) send() {
 func (f *paramForm) undo() {
 	for _, p := range f.params {
 		p.text = p.base
-	}
-}
-
-func systemTexts(c config.Config) map[string]string {
-	return map[string]string{
-		"window":     config.FormatDuration(c.Window),
-		"history":    strconv.Itoa(c.History),
-		"samples":    strconv.FormatUint(c.Samples, 10),
-		"confidence": formatNumber(c.Confidence),
 	}
 }
 
