@@ -285,38 +285,6 @@ func (c Counts) Add(d Counts) Counts {
 	}
 }
 
-// Loss counts, by reason, what happened but did not become an instance of the window. It does not
-// include instances that were counted but not streamed.
-type Loss struct {
-	Unreadable uint64 // events with an argument that could not be read
-	NoRoom     uint64 // starts without room among the open instances
-	Missed     uint64 // instances that arrived after their window had lost its room because we were late
-	Cut        uint64 // instances given up because what to observe changed while they were open
-	Exits      uint64 // exits of processes that were not recorded: failures that appear as timeouts
-	Crowded    uint64 // instances and losses of VMs that have no slot of their own
-	Rejected   uint64 // events of a known outcome that could otherwise not be understood
-	Unpaired   uint64 // instances overtaken by another start with the same key, so that their end is unknown
-}
-
-// Total returns the sum over all reasons.
-func (l Loss) Total() uint64 {
-	return l.Unreadable + l.NoRoom + l.Missed + l.Cut + l.Exits + l.Crowded + l.Rejected + l.Unpaired
-}
-
-// Add returns the sum of two losses, reason by reason.
-func (l Loss) Add(m Loss) Loss {
-	return Loss{
-		Unreadable: l.Unreadable + m.Unreadable,
-		NoRoom:     l.NoRoom + m.NoRoom,
-		Missed:     l.Missed + m.Missed,
-		Cut:        l.Cut + m.Cut,
-		Exits:      l.Exits + m.Exits,
-		Crowded:    l.Crowded + m.Crowded,
-		Rejected:   l.Rejected + m.Rejected,
-		Unpaired:   l.Unpaired + m.Unpaired,
-	}
-}
-
 // A Notice is a message for people about the source itself.
 type Notice struct {
 	Time int64 // nanoseconds of CLOCK_MONOTONIC

@@ -1,14 +1,10 @@
 package scope_test
 
 import (
-	"fmt"
-	"os"
-	"regexp"
 	"testing"
 	"time"
 
 	"github.com/beamscope/beamscope/internal/engine/outcome"
-	"github.com/beamscope/beamscope/internal/engine/scope"
 )
 
 // A source delivers the worst instances of outcomes that have triggers or are explained, or more
@@ -60,22 +56,6 @@ func TestSeen(t *testing.T) {
 		c.Outcome, c.VM, c.Bins = "a", beam, make([]uint64, 4)
 		if a := outcomeOf(t, newPlay(t, system(t, "", spec("a", 4))).step(c), "a"); a.Seen != tt.want {
 			t.Errorf("%s: seen: %v", name, a.Seen)
-		}
-	}
-}
-
-// The defaults for missing entries of a scope file are as documented.
-func TestDefaultsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/reference/scope-file.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for key, value := range map[string]any{
-		"history": scope.DefaultHistory, "confidence": scope.DefaultConfidence, "samples": scope.DefaultSamples, "hold_off": scope.DefaultHoldOff,
-	} {
-		row := regexp.MustCompile("(?m)^\\| `" + key + "` \\|.*\\| " + regexp.QuoteMeta(fmt.Sprint(value)) + " \\|$")
-		if !row.Match(page) {
-			t.Errorf("%s is not documented to be %v by default", key, value)
 		}
 	}
 }

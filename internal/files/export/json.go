@@ -39,34 +39,35 @@ func NewJSON(w io.Writer) *JSON {
 
 // line is the format of `beamscope run --json`.
 type line struct {
-	Time         time.Time    `json:"time"`
-	Window       window       `json:"window"`
-	Outcome      string       `json:"outcome"`
-	Alias        string       `json:"alias,omitempty"`         // the name of its spans, or of the built-in outcome, if it differs
-	Fitted       float64      `json:"fitted_dmax_s,omitempty"` // dMax if beamscope chose it: instances in observed.timeout took longer, and may have succeeded
-	VM           *vm          `json:"vm"`                      // null if no VM was running
-	Seen         *sight       `json:"seen,omitempty"`          // how its events are seen; absent in recordings
-	Observed     observed     `json:"observed"`
-	Mean         *mean        `json:"mean"`       // over the last windows; null if they had no instances
-	Calculated   *calculated  `json:"calculated"` // null if not calculated
-	Divergence   *divergence  `json:"divergence"` // null if there is nothing to compare
-	Starts       uint64       `json:"starts"`
-	Ends         uint64       `json:"ends"`
-	Lost         uint64       `json:"lost"`
-	Unobserved   bool         `json:"unobserved,omitempty"` // an unknown number is missing in addition
-	Orphan       uint64       `json:"orphan"`
-	Late         uint64       `json:"late"`
-	*ofVM                     // nil if the outcome is not an outcome of the VM
-	Insufficient string       `json:"insufficient,omitempty"` // reason for no verdict
-	Silent       float64      `json:"silent_s,omitempty"`     // time since an instance last ended
-	Explained    *explained   `json:"explained,omitempty"`    // absent if no instance is explained
-	QTA          *figures.QTA `json:"qta"`                    // null without a QTA, or without anything to judge
-	Triggers     []string     `json:"triggers"`               // triggers that fired in the window
-	Causes       []string     `json:"causes,omitempty"`       // why they fired
-	Explanations []string     `json:"explanations,omitempty"` // where the time went, for each of them; absent if unknown for all
-	Active       []string     `json:"active"`                 // triggers whose incident continues
-	Notices      []string     `json:"notices,omitempty"`      // about the frame, in the line of its first outcome
-	Rejected     *rejected    `json:"rejected,omitempty"`     // in the same line; absent if nothing was rejected
+	Time         time.Time         `json:"time"`
+	Window       window            `json:"window"`
+	Outcome      string            `json:"outcome"`
+	Alias        string            `json:"alias,omitempty"`         // the name of its spans, or of the built-in outcome, if it differs
+	Fitted       float64           `json:"fitted_dmax_s,omitempty"` // dMax if beamscope chose it: instances in observed.timeout took longer, and may have succeeded
+	VM           *vm               `json:"vm"`                      // null if no VM was running
+	Seen         *sight            `json:"seen,omitempty"`          // how its events are seen; absent in recordings
+	Observed     observed          `json:"observed"`
+	Mean         *mean             `json:"mean"`       // over the last windows; null if they had no instances
+	Calculated   *calculated       `json:"calculated"` // null if not calculated
+	Divergence   *divergence       `json:"divergence"` // null if there is nothing to compare
+	Starts       uint64            `json:"starts"`
+	Ends         uint64            `json:"ends"`
+	Lost         uint64            `json:"lost"`
+	Losses       map[string]uint64 `json:"losses,omitempty"`     // by reason, without those that are 0
+	Unobserved   bool              `json:"unobserved,omitempty"` // an unknown number is missing in addition
+	Orphan       uint64            `json:"orphan"`
+	Late         uint64            `json:"late"`
+	*ofVM                          // nil if the outcome is not an outcome of the VM
+	Insufficient string            `json:"insufficient,omitempty"` // reason for no verdict
+	Silent       float64           `json:"silent_s,omitempty"`     // time since an instance last ended
+	Explained    *explained        `json:"explained,omitempty"`    // absent if no instance is explained
+	QTA          *figures.QTA      `json:"qta"`                    // null without a QTA, or without anything to judge
+	Triggers     []string          `json:"triggers"`               // triggers that fired in the window
+	Causes       []string          `json:"causes,omitempty"`       // why they fired
+	Explanations []string          `json:"explanations,omitempty"` // where the time went, for each of them; absent if unknown for all
+	Active       []string          `json:"active"`                 // triggers whose incident continues
+	Notices      []string          `json:"notices,omitempty"`      // about the frame, in the line of its first outcome
+	Rejected     *rejected         `json:"rejected,omitempty"`     // in the same line; absent if nothing was rejected
 }
 
 // sight says how the events of an outcome are seen.
@@ -210,6 +211,7 @@ func lineOf(f *scope.Frame, p *scope.Outcome) line {
 		Starts:       p.Counts.Starts,
 		Ends:         p.Counts.Ends,
 		Lost:         p.Counts.Loss.Total(),
+		Losses:       p.Counts.Loss.ByKey(),
 		Orphan:       p.Counts.Orphans,
 		Late:         p.Counts.Lates,
 		Unobserved:   p.Counts.Unobserved,

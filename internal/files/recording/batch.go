@@ -33,11 +33,14 @@ const (
 // figures returns the figures of counts in the order of their bits. Those that are rarely 0 come
 // first.
 func figures(c *outcome.Counts) [numFigures]*uint64 {
-	return [numFigures]*uint64{
-		&c.Starts, &c.Ends, &c.Successes, &c.Failures, &c.Timeouts, &c.Orphans, &c.Lates, &c.Unstreamed,
-		&c.Loss.Unreadable, &c.Loss.NoRoom, &c.Loss.Missed, &c.Loss.Cut, &c.Loss.Exits, &c.Loss.Crowded,
-		&c.Loss.Rejected, &c.Loss.Unpaired, &c.Dropped, &c.Inferred, &c.Amount,
+	all := [numFigures]*uint64{&c.Starts, &c.Ends, &c.Successes, &c.Failures, &c.Timeouts, &c.Orphans, &c.Lates, &c.Unstreamed}
+	n := 8
+	for _, r := range outcome.LossReasons() {
+		all[n] = r.Of(&c.Loss)
+		n++
 	}
+	all[n], all[n+1], all[n+2] = &c.Dropped, &c.Inferred, &c.Amount
+	return all
 }
 
 // AppendBatch appends a batch. It allocates nothing if dst has room and the encoder has handled

@@ -277,9 +277,8 @@ func (t *connectionTab) figures(width int) []row {
 		rows = append(rows, indented(paragraph(doubtful, "the last, "+at+": "+all.last, width-2))...)
 	}
 	rows = append(rows, heading("lost"))
-	lost := reasons(all.counts.Loss)
-	for i, r := range reasons(one.counts.Loss) {
-		count(r.name, r.words, r.count, lost[i].count)
+	for _, r := range outcome.LossReasons() {
+		count(r.Name, r.Words, *r.Of(&one.counts.Loss), *r.Of(&all.counts.Loss))
 	}
 	count("in all", "", one.counts.Loss.Total(), all.counts.Loss.Total())
 	return append(rows, blank())

@@ -80,24 +80,3 @@ func tallyOf(f *scope.Frame) tally {
 	t.add(f)
 	return t
 }
-
-// A reason is a cause of losses.
-type reason struct {
-	name  string
-	words string // what happened
-	count uint64
-}
-
-// reasons returns the losses by cause.
-func reasons(l outcome.Loss) []reason {
-	return []reason{
-		{"unreadable", "an argument could not be read", l.Unreadable},
-		{"no room", "too many spans were open", l.NoRoom},
-		{"missed", "we were late, or clocks differ", l.Missed},
-		{"cut", "open when it was changed", l.Cut},
-		{"exits", "exits that found no room", l.Exits},
-		{"crowded", "of VMs beyond the eighth", l.Crowded},
-		{"rejected", "a line was not understood", l.Rejected},
-		{"unpaired", "started again before its end", l.Unpaired},
-	}
-}
