@@ -18,7 +18,7 @@ import (
 // compressions.
 func fixtures(t testing.TB) []string {
 	t.Helper()
-	paths, err := filepath.Glob("../procname/testdata/*.so")
+	paths, err := filepath.Glob("../../../testdata/executables/*.so")
 	if err != nil || len(paths) == 0 {
 		t.Fatal("no fixtures", err)
 	}

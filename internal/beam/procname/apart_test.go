@@ -48,7 +48,7 @@ func container(t *testing.T) (usdt.Process, string) {
 // stripped returns a copy of a fixture without sections, thus without debugging information.
 func stripped(t *testing.T) *usdt.File {
 	t.Helper()
-	data, err := os.ReadFile("testdata/dwarf5.so")
+	data, err := os.ReadFile("../../../testdata/executables/dwarf5.so")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestDebugFile(t *testing.T) {
 		t.Errorf("nothing there: %v", err)
 	}
 	path := place(t, root, f.BuildID())
-	copyTo(t, "testdata/dwarf5.debug", path)
+	copyTo(t, "../../../testdata/executables/dwarf5.debug", path)
 	if err := read(); err != nil {
 		t.Error(err)
 	}
@@ -123,15 +123,15 @@ func TestDebugFile(t *testing.T) {
 		}
 	}
 	outside := filepath.Join(otheruser.Dir(t), "outside.debug") // the process sees it, but by its own link to us only
-	copyTo(t, "testdata/dwarf5.debug", outside)
+	copyTo(t, "../../../testdata/executables/dwarf5.debug", outside)
 	for name, prepare := range map[string]func() error{
-		"of another build":     func() error { copyTo(t, "testdata/clang.so", path); return nil },
+		"of another build":     func() error { copyTo(t, "../../../testdata/executables/clang.so", path); return nil },
 		"a pipe":               func() error { return unix.Mkfifo(path, 0o644) },
 		"a device":             func() error { return unix.Mknod(path, unix.S_IFCHR|0o644, int(unix.Mkdev(1, 5))) },
 		"a folder":             func() error { return os.Mkdir(path, 0o755) },
 		"a link to our files":  func() error { return os.Symlink(fmt.Sprintf("/proc/%d/root%s", os.Getpid(), outside), path) },
 		"a link in a circle":   func() error { return os.Symlink(path, path) },
-		"no debugging at all":  func() error { copyTo(t, "testdata/stripped.so", path); return nil },
+		"no debugging at all":  func() error { copyTo(t, "../../../testdata/executables/stripped.so", path); return nil },
 		"no file to speak of":  func() error { return os.WriteFile(path, nil, 0o644) },
 		"a link to a terminal": func() error { return os.Symlink("/dev/tty", path) },
 	} {
@@ -153,7 +153,7 @@ func TestDebugFileOfAnotherNamespace(t *testing.T) {
 	without, _ := container(t)
 	with, root := container(t)
 	f := stripped(t)
-	copyTo(t, "testdata/dwarf5.debug", place(t, root, f.BuildID()))
+	copyTo(t, "../../../testdata/executables/dwarf5.debug", place(t, root, f.BuildID()))
 	for name, order := range map[string][]usdt.Process{
 		"first without": {without, with},
 		"first with":    {with, without},
@@ -173,7 +173,7 @@ func TestDebugFileOfAnotherUser(t *testing.T) {
 	p, root := container(t)
 	f := stripped(t)
 	path := place(t, root, f.BuildID())
-	copyTo(t, "testdata/dwarf5.debug", path)
+	copyTo(t, "../../../testdata/executables/dwarf5.debug", path)
 	otheruser.Give(t, path)
 	if _, err := new(Layouts).of(t.Context(), p, f); !errors.Is(err, errStripped) {
 		t.Errorf("another user's: %v", err)
@@ -189,7 +189,7 @@ func TestDebugFileSwapped(t *testing.T) {
 	p, root := container(t)
 	f := stripped(t)
 	path := place(t, root, f.BuildID())
-	copyTo(t, "testdata/dwarf5.debug", path)
+	copyTo(t, "../../../testdata/executables/dwarf5.debug", path)
 	pipe := path + ".pipe"
 	if err := unix.Mkfifo(pipe, 0o644); err != nil {
 		t.Fatal(err)
@@ -244,12 +244,12 @@ func TestSameBuildID(t *testing.T) {
 		return err
 	}
 	forged := filepath.Join(t.TempDir(), "beam.smp")
-	copyTo(t, "testdata/missing.so", forged)
-	giveBuildID(t, "testdata/dwarf5.so", forged)
+	copyTo(t, "../../../testdata/executables/missing.so", forged)
+	giveBuildID(t, "../../../testdata/executables/dwarf5.so", forged)
 	if err := of(forged); !errors.Is(err, ErrNoLayout) {
 		t.Fatalf("the forged one: %v", err)
 	}
-	if err := of("testdata/dwarf5.so"); err != nil {
+	if err := of("../../../testdata/executables/dwarf5.so"); err != nil {
 		t.Errorf("after one of the same build ID: %v", err)
 	}
 }

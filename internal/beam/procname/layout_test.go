@@ -60,7 +60,7 @@ func read(t testing.TB, path string) (layout, error) {
 // A layout agrees with the compiler, for each compiler, DWARF version and compression.
 func TestReadLayout(t *testing.T) {
 	for _, name := range []string{"dwarf5.so", "dwarf4-compressed.so", "dwarf5-zstd.so", "clang.so", "dwarf5.debug"} {
-		l, err := read(t, filepath.Join("testdata", name))
+		l, err := read(t, filepath.Join("../../../testdata/executables", name))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -72,7 +72,7 @@ func TestReadLayout(t *testing.T) {
 				t.Errorf("%s: %s.%s ends at %d, and %d bytes are read", name, m.of, m.path, *m.offset+m.size, *m.end)
 			}
 		}
-		if diff := cmp.Diff(offsets(t, strings.Replace(filepath.Join("testdata", name), ".debug", ".so", 1)), got); diff != "" {
+		if diff := cmp.Diff(offsets(t, strings.Replace(filepath.Join("../../../testdata/executables", name), ".debug", ".so", 1)), got); diff != "" {
 			t.Errorf("%s: (-compiler +read)\n%s", name, diff)
 		}
 	}
@@ -87,12 +87,12 @@ func TestReadLayoutRefused(t *testing.T) {
 		"structures.c":  "no ELF magic number",
 		"nothing":       "no such file",
 	} {
-		_, err := read(t, filepath.Join("testdata", name))
+		_, err := read(t, filepath.Join("../../../testdata/executables", name))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", name, err, want)
 		}
 	}
-	if _, err := read(t, filepath.Join("testdata", "stripped.so")); !errors.Is(err, debuginfo.ErrNone) {
+	if _, err := read(t, filepath.Join("../../../testdata/executables", "stripped.so")); !errors.Is(err, debuginfo.ErrNone) {
 		t.Errorf("stripped: error %v", err)
 	}
 }
@@ -106,7 +106,7 @@ func TestLayoutOfExecutable(t *testing.T) {
 		t.Fatal(err)
 	}
 	of := func(name string) (layout, error) {
-		path := filepath.Join("testdata", name)
+		path := filepath.Join("../../../testdata/executables", name)
 		f, err := usdt.Open(path)
 		if err != nil {
 			t.Fatal(err)
@@ -118,7 +118,7 @@ func TestLayoutOfExecutable(t *testing.T) {
 	if err != nil || l.procs == 0 || l.allAtoms == 0 || l.procs == l.allAtoms {
 		t.Errorf("%+v, error %v", l, err)
 	}
-	apart, err := usdt.Open("testdata/dwarf5.debug")
+	apart, err := usdt.Open("../../../testdata/executables/dwarf5.debug")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestLayoutOfExecutable(t *testing.T) {
 	if again, err := of("dwarf5.so"); err != nil || again != l || len(layouts.known) != 1 {
 		t.Errorf("again: %+v, error %v, %d known", again, err, len(layouts.known))
 	}
-	if _, err := of("stripped.so"); !errors.Is(err, ErrNoLayout) || !strings.Contains(err.Error(), "testdata/stripped.so: it has been stripped") {
+	if _, err := of("stripped.so"); !errors.Is(err, ErrNoLayout) || !strings.Contains(err.Error(), "testdata/executables/stripped.so: it has been stripped") {
 		t.Errorf("stripped: error %v", err)
 	}
 	if _, err := of("missing.so"); !errors.Is(err, ErrNoLayout) {
@@ -148,7 +148,7 @@ func sameLayout(a, b layout) bool {
 
 // FuzzReadLayout reads damaged files: the input replaces a part of a fixture.
 func FuzzReadLayout(f *testing.F) {
-	fixture, err := os.ReadFile("testdata/dwarf5.so")
+	fixture, err := os.ReadFile("../../../testdata/executables/dwarf5.so")
 	if err != nil {
 		f.Fatal(err)
 	}

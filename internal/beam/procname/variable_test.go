@@ -30,7 +30,7 @@ func messagesIn(t testing.TB, path string) (map[uint64]Message, *usdt.File, erro
 // arguments.
 func TestFindMessages(t *testing.T) {
 	for _, name := range []string{"variables5.so", "variables4.so", "variables-spilled.so", "variables-framed.so"} {
-		got, f, err := messagesIn(t, filepath.Join("testdata", name))
+		got, f, err := messagesIn(t, filepath.Join("../../../testdata/executables", name))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -57,7 +57,7 @@ func TestFindMessagesRefused(t *testing.T) {
 		"variables-gone.so":     debuginfo.ErrVariable,
 		"variables-stripped.so": debuginfo.ErrNone,
 	} {
-		if _, _, err := messagesIn(t, filepath.Join("testdata", name)); !errors.Is(err, want) {
+		if _, _, err := messagesIn(t, filepath.Join("../../../testdata/executables", name)); !errors.Is(err, want) {
 			t.Errorf("%s: error %v, want %v", name, err, want)
 		}
 	}
@@ -71,7 +71,7 @@ func TestMessagesOfExecutable(t *testing.T) {
 		t.Fatal(err)
 	}
 	of := func(name string) (map[uint64]Message, error) {
-		f, err := usdt.Open(filepath.Join("testdata", name))
+		f, err := usdt.Open(filepath.Join("../../../testdata/executables", name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestMessagesOfExecutable(t *testing.T) {
 // panics.
 func TestFindMessagesDamaged(t *testing.T) {
 	for _, name := range []string{"variables5.so", "variables-framed.so"} {
-		data, err := os.ReadFile(filepath.Join("testdata", name))
+		data, err := os.ReadFile(filepath.Join("../../../testdata/executables", name))
 		if err != nil {
 			t.Fatal(err)
 		}

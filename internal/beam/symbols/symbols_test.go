@@ -15,7 +15,7 @@ import (
 )
 
 // fixture is a shared object with symbols and debugging information.
-const fixture = "../procname/testdata/dwarf5.so"
+const fixture = "../../../testdata/executables/dwarf5.so"
 
 func copyTo(t *testing.T, from, to string) {
 	t.Helper()
@@ -118,7 +118,7 @@ func TestOtherBuild(t *testing.T) {
 			t.Errorf("build ID %v: not found", buildID)
 		}
 		if buildID {
-			copyTo(t, "../procname/testdata/clang.so", debug)
+			copyTo(t, "../../../testdata/executables/clang.so", debug)
 		} else {
 			file, err := os.OpenFile(debug, os.O_WRONLY|os.O_APPEND, 0)
 			if err != nil {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the compiled fixtures of package procname. On Debian 12: apt install gcc clang systemtap-sdt-dev
+# Makes the executables that tests of several packages read. On Debian 12: apt install gcc clang systemtap-sdt-dev
 # shellcheck disable=SC2086 # flags are several words
 set -eu
 cd "$(dirname "$0")"
