@@ -2,6 +2,8 @@ package vmsource_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -73,6 +75,12 @@ func causesOfVMOn(t *testing.T, otp erlang.OTP) {
 			t.Run(fmt.Sprintf("%s, seq_trace %v", c.scenario, seqTrace), func(t *testing.T) {
 				s.t = t
 				each, found := runCause(t, s, beam, c, seqTrace, 5)
+				for range 2 {
+					if happened(each) {
+						break
+					}
+					each, found = runCause(t, s, beam, c, seqTrace, 5)
+				}
 				judgeSums(t, c, each, found)
 			})
 		}
@@ -95,11 +103,17 @@ func runCause(t *testing.T, s *source, beam *erlang.VM, c cause, seqTrace bool, 
 	return each, found
 }
 
+// happened reports whether the cause took any time. The operating system may let the other thread of a
+// scenario run before or after the moment that matters.
+func happened(each map[uint64]span) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(each)), func(s span) bool { return s.cause > 0 })
+}
+
 // judgeSums compares the measurements of the scenario with all shares of its cause, which need
-// not be the largest.
+// not be the largest. Shares that may belong to something else need not be part of the cause.
 func judgeSums(t *testing.T, c cause, each map[uint64]span, found map[uint64][]trace.Share) {
 	t.Helper()
-	var share, cause int64
+	var share, perhaps, cause int64
 	missed := 0
 	for id, own := range each {
 		logShares(t, id, found[id])
@@ -108,14 +122,17 @@ func judgeSums(t *testing.T, c cause, each map[uint64]span, found map[uint64][]t
 			continue
 		}
 		for _, s := range found[id] {
-			if c.of(s) || c.also(s) {
+			switch {
+			case c.of(s):
 				share += s.Duration
+			case c.also(s):
+				perhaps += s.Duration
 			}
 		}
 		cause += own.cause
 	}
 	checkMissed(t, missed, len(each))
-	if 10*share < 9*cause || 10*share > 11*cause {
-		t.Errorf("explained %d ns of the cause, measured %d", share, cause)
+	if 10*(share+perhaps) < 9*cause || 10*share > 11*cause {
+		t.Errorf("explained %d ns of the cause, and perhaps %d more, measured %d", share, perhaps, cause)
 	}
 }

@@ -118,10 +118,16 @@ const startServers = `
 
 // pingServers sends messages to all servers and waits for the answers, until each has got the
 // same number.
-const pingServers = `
+const pingServers = `[gen_event:sync_notify(P, ping) || _ <- lists:seq(1, %d), P <- persistent_term:get(servers)], ok`
+
+// pingOn does the same until pinging is no longer set.
+const pingOn = `
 	persistent_term:put(pinging, true),
-	[gen_event:sync_notify(P, ping) || _ <- lists:seq(1, %d), P <- persistent_term:get(servers)],
-	ok`
+	F = fun(F) ->
+		[gen_event:sync_notify(P, ping) || P <- persistent_term:get(servers)],
+		persistent_term:get(pinging, false) andalso F(F)
+	end,
+	F(F)`
 
 // functionsOf returns the number of instances of each function in a batch.
 func functionsOf(b outcome.Batch) map[string]uint64 {
@@ -143,7 +149,7 @@ func functionsOfManyProcesses(t *testing.T, v *erlang.VM) {
 	vmtest.Eval(t, v, fmt.Sprintf(startServers, servers))
 	pinged := make(chan error, 1)
 	go func() {
-		_, err := v.Call(t.Context(), "erlang", "apply", vmtest.Fun(fmt.Sprintf(pingServers, 1000)))
+		_, err := v.Call(t.Context(), "erlang", "apply", vmtest.Fun(pingOn))
 		pinged <- err
 	}()
 	vmtest.Eval(t, v, `F = fun(F) -> persistent_term:get(pinging, false) orelse (timer:sleep(1) =:= ok andalso F(F)) end, F(F)`)
@@ -152,6 +158,7 @@ func functionsOfManyProcesses(t *testing.T, v *erlang.VM) {
 		t.Errorf("the first window: %v", n)
 	}
 	s.collectDuring(func() {
+		vmtest.Eval(t, v, "persistent_term:erase(pinging)")
 		if err := <-pinged; err != nil {
 			t.Error(err)
 		}
