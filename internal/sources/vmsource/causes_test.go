@@ -73,7 +73,7 @@ func knownCausesOn(t *testing.T, otp erlang.OTP) {
 		Name: "slow", Span: "slow", BinWidth: 10 * time.Millisecond, Bins: 1000, Detail: outcome.Worst, Explain: true,
 	}})
 	for _, c := range causes() {
-		for _, seqTrace := range []bool{false, true} {
+		for _, seqTrace := range seqTraces(otp) {
 			t.Run(fmt.Sprintf("%s, seq_trace %v", c.scenario, seqTrace), func(t *testing.T) {
 				if c.scenario == "overload" {
 					overload(t, beam)

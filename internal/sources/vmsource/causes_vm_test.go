@@ -63,7 +63,7 @@ func causesOfVMOn(t *testing.T, otp erlang.OTP) {
 		Name: "slow", Span: "slow", BinWidth: 10 * time.Millisecond, Bins: 1000, Detail: outcome.Worst, Explain: true,
 	}})
 	vmtest.Favour(t, beam)
-	for _, seqTrace := range []bool{false, true} {
+	for _, seqTrace := range seqTraces(otp) {
 		for _, c := range causesOfVM() {
 			t.Run(fmt.Sprintf("%s, seq_trace %v", c.scenario, seqTrace), func(t *testing.T) {
 				s.t = t

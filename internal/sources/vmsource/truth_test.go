@@ -45,7 +45,7 @@ func nothingExactIsWrong(t *testing.T, otp erlang.OTP) {
 	beam := withPeer(t, otp)
 	vmtest.Favour(t, beam)
 	s := newWaits(t, beam)
-	for _, seqTrace := range []bool{false, true} {
+	for _, seqTrace := range seqTraces(otp) {
 		t.Run(fmt.Sprintf("seq_trace %v", seqTrace), func(t *testing.T) {
 			scenarios := slices.Concat(waitScenarios, metScenarios, []string{"node", "node_timeout"})
 			for i, r := range s.runs(t, beam, scenarios, seqTrace) {
@@ -53,6 +53,15 @@ func nothingExactIsWrong(t *testing.T, otp erlang.OTP) {
 			}
 		})
 	}
+}
+
+// seqTraces are the settings of seq_trace with which scenarios run. OTP 27 has one of them unless MATRIX is
+// set, because all tests together have an hour.
+func seqTraces(otp erlang.OTP) []bool {
+	if vm.ReleaseOf(otp.Emulator()) == 27 && !vmtest.Matrix() {
+		return []bool{true}
+	}
+	return []bool{false, true}
 }
 
 // Statements that are marked exact are not wrong either when the VM and the machine are
