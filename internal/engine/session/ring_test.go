@@ -152,6 +152,7 @@ func emulatorOf(t *testing.T, beam *erlang.VM) string {
 func TestRingBesideProbes(t *testing.T) {
 	t.Parallel()
 	vmtest.NeedEBPF(t)
+	vmtest.NeedKind(t, vmtest.WithProbes)
 	beam := vmtest.Start(t, erlang.Options{Carrier: erlang.Ring})
 	const file = "window: 200ms\noutcomes: {a: {span: a, dmax: 10s, bins: 1000}}\n"
 	seen := &explained{observerLog: newObserverLog()}

@@ -26,6 +26,7 @@ func vmOf(t *testing.T, pid int) vm.VM {
 // They count those of a new VM with the same executable before it is found.
 func TestCountsSpans(t *testing.T) {
 	vmtest.NeedEBPF(t)
+	vmtest.NeedKind(t, vmtest.WithProbes)
 	otp := vmtest.Private(t)
 	one, two := vmOf(t, vmtest.StartOn(t, otp, erlang.Options{}).PID()), vmOf(t, vmtest.StartOn(t, otp, erlang.Options{}).PID())
 	before := monotonic.Now()

@@ -13,6 +13,7 @@ import (
 // probes, and no functions that stand in for them.
 func WithoutProbes(t testing.TB) erlang.OTP {
 	t.Helper()
+	NeedKind(t, WithProbes)
 	otp := Private(t)
 	HideProbes(t, otp)
 	return otp
