@@ -90,7 +90,9 @@ func (f *finder) awake() {
 	}
 }
 
-func (f *finder) say(format string, args ...any) { f.tell(outcome.Notice{Text: fmt.Sprintf(format, args...)}) }
+func (f *finder) say(format string, args ...any) {
+	f.tell(outcome.Notice{Text: fmt.Sprintf(format, args...)})
+}
 
 // tell adds a notice, with the present time.
 func (f *finder) tell(n outcome.Notice) {

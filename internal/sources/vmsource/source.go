@@ -356,7 +356,9 @@ func (s *Source) note(format string, args ...any) {
 	s.addNotice(outcome.PlainNotice, oneLine(fmt.Sprintf(format, args...)))
 }
 
-func (s *Source) noteExit(id outcome.VM) { s.addNotice(outcome.ExitedNotice, id.String()+" has exited") }
+func (s *Source) noteExit(id outcome.VM) {
+	s.addNotice(outcome.ExitedNotice, id.String()+" has exited")
+}
 
 func (s *Source) addNotice(kind outcome.NoticeKind, text string) {
 	if !slices.ContainsFunc(s.notices, func(n outcome.Notice) bool { return n.Text == text }) {

@@ -156,7 +156,7 @@ func TestFigures(t *testing.T) {
 		"missed        we were late, or clocks differ":    {"0", "0"},
 		"unreadable    an argument could not be read":     {"0", "0"},
 		"exits         exits that found no room":          {"0", "0"},
-		"crowded       of VMs beyond the 64th":          {"0", "0"},
+		"crowded       of VMs beyond the 64th":            {"0", "0"},
 		"rejected      a line was not understood":         {"0", "0"},
 		"                                               ": {"this window", "since 00:00:02"},
 	} {
