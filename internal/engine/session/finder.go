@@ -171,12 +171,12 @@ func (f *finder) edit(now config.Config) *edit {
 		if f.dismissed[at] {
 			continue
 		}
-		if !room.has(d) {
-			beyond = append(beyond, d)
-			continue
-		}
 		with, err := at.with(e.config, autorange.Start(now.Base))
 		if errors.Is(err, config.ErrObserved) {
+			continue
+		}
+		if !room.has(d) {
+			beyond = append(beyond, d)
 			continue
 		}
 		if err != nil {

@@ -19,6 +19,7 @@ import (
 // that was made after the last search.
 type absence struct {
 	looked     bool  // it is known whether the VM has probes
+	unknown    bool  // it could not be found out
 	probes     bool  // the VM has probes: programs in the kernel see the spans that fire them
 	calls      bool  // the VM has no probes, and spans call a known function instead
 	whole      bool  // all memory was searched once, including what is swapped out
@@ -30,7 +31,7 @@ type absence struct {
 // hides reports whether spans may have been recorded in a window and were not read. For a VM with
 // probes and without a ring, it is false: its spans may fire the probes, which were counted.
 func (a *absence) hides(w outcome.Window) bool {
-	return a.unreadable || a.looked && !a.probes && a.until < w.To
+	return a.unreadable || (a.looked || a.unknown) && !a.probes && a.until < w.To
 }
 
 // fires reports whether programs in the kernel may see the explained spans of a ring. Such spans fire
@@ -62,18 +63,18 @@ func (s *Source) lookAtProbes(ctx context.Context, st *station) {
 	}
 	v := st.vm
 	found, err := guard.Do(ctx, &s.guard, v.User, searchPatience, func(context.Context) (found absence, err error) {
-		s.spend(v.User, func() {
+		s.allowance.spend(v.User, s.now, func(func(context.Context) error) {
 			image, err := v.Image()
 			standsIn := image.StandIns()
 			found = absence{probes: !errors.Is(err, vm.ErrNoProbes) && !standsIn, calls: standsIn && image.NoTerms == nil && image.Build.Sees(dtrace.UserTrace)}
 		})
 		return found, nil
 	})
-	if err != nil {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if st.absence.unknown = err != nil; err != nil {
+		return
+	}
 	st.absence.looked, st.absence.probes, st.absence.calls = true, found.probes, found.calls
 }
 

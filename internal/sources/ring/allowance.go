@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"context"
 	"runtime"
 	"sync"
 	"time"
@@ -16,28 +17,51 @@ const (
 	// maxSaved is the processor time that a user may save up for searches.
 	maxSaved = 500 * time.Millisecond
 
-	// maxOwed is the maximum debt of searches, in processor time. A search may take long,
-	// and each user may have one running.
+	// maxOwed is the debt of all searches, in processor time, from which on users without a history wait.
 	maxOwed = 4 * time.Second
+
+	// unpaced is the processor time after which a search waits until nothing is owed. It is enough for
+	// some 20 GiB.
+	unpaced = 200 * time.Millisecond
+
+	// newcomer is the time in nanoseconds for which a user has no history.
+	newcomer = 60_000_000_000
 )
 
-// An allowance limits the processor time of searches. A search may begin if its user has credit
-// left, and owes what it uses beyond that. Several goroutines may use it.
+// An allowance limits the processor time of searches. A search may begin if its user has credit left, and
+// owes what it uses beyond that. A long search goes on only as fast as credit is earned, so one user's
+// search takes nothing from the others. Users that were never seen before wait while much is owed: one
+// person may have many users. Several goroutines may use it.
 type allowance struct {
 	mu    sync.Mutex
 	users int // users that share it
 	of    map[int]*credit
 	all   credit
+
+	// wait waits for a time, or until the context is done. It returns the cause then.
+	wait func(context.Context, time.Duration) error
 }
 
 // A credit is the processor time that is left, in nanoseconds. It is negative after a search has
 // used more than there was.
 type credit struct {
-	left float64
-	at   int64 // time of the last update
+	left  float64
+	at    int64 // time of the last update
+	since int64 // time from which on the user has a history
 }
 
-func newAllowance() *allowance { return &allowance{users: 1, of: make(map[int]*credit)} }
+func newAllowance() *allowance { return &allowance{users: 1, of: make(map[int]*credit), wait: wait} }
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
 
 // fill adds the time earned until now by one of a number of users.
 func (p *credit) fill(now int64, users int) {
@@ -62,7 +86,16 @@ func (a *allowance) allows(user int, now int64) bool {
 	defer a.mu.Unlock()
 	p := a.credit(user, now)
 	a.all.fill(now, 1)
-	return p.left >= 0 && a.all.left > -float64(maxOwed)
+	return p.left >= 0 && (now >= p.since || a.all.left > -float64(maxOwed))
+}
+
+// owed returns the time until neither a user nor all of them together owe anything.
+func (a *allowance) owed(user int, now int64) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.all.fill(now, 1)
+	own := -a.credit(user, now).left * float64(a.users)
+	return time.Duration(max(own, -a.all.left, 0) / allowed)
 }
 
 // charge subtracts the processor time of a search in a user's VM.
@@ -79,18 +112,37 @@ func (a *allowance) charge(user int, now int64, used time.Duration) {
 func (a *allowance) credit(user int, now int64) *credit {
 	p := a.of[user]
 	if p == nil {
-		p = &credit{left: float64(maxSaved) / float64(a.users), at: now}
+		p = &credit{left: float64(maxSaved) / float64(a.users), at: now, since: now + newcomer}
 		a.of[user] = p
 	}
 	p.fill(now, a.users)
 	return p
 }
 
-// processorTime calls work and returns the processor time that it took.
-func processorTime(work func()) time.Duration {
+// spend runs a part of a search in a user's VM, and charges its processor time to the user. The search
+// calls pace again and again: after [unpaced] of processor time that waits until nothing is owed. The error
+// of pace is the cause of the end of a context.
+func (a *allowance) spend(user int, now func() int64, work func(pace func(context.Context) error)) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	begun := processor.Thread()
-	work()
-	return processor.Thread() - begun
+	var used time.Duration
+	last := processor.Thread()
+	charge := func() {
+		at := processor.Thread()
+		a.charge(user, now(), at-last)
+		used, last = used+at-last, at
+	}
+	defer charge()
+	work(func(ctx context.Context) error {
+		for charge(); used > unpaced; {
+			owed := a.owed(user, now())
+			if owed == 0 {
+				break
+			}
+			if err := a.wait(ctx, owed); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

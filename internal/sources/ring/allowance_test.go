@@ -1,6 +1,8 @@
 package ring
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -49,14 +51,56 @@ func TestSearchesOfOtherUsers(t *testing.T) {
 	}
 }
 
-// The processor time of work is that of its thread, without sleeps.
-func TestProcessorTime(t *testing.T) {
-	n := 0
-	if used := processorTime(func() {
-		for end := processor.Thread() + 10*time.Millisecond; processor.Thread() < end; {
-			n++
-		}
-	}); used < 10*time.Millisecond {
-		t.Errorf("%v for 10ms of work", used)
+// The debt of one user does not keep another one with a history from searching. One without a history
+// waits.
+func TestDebtOfOneUser(t *testing.T) {
+	const known, now = 2, 100e9
+	a := newAllowance()
+	a.share(2, 0)
+	a.allows(known, 0)
+	a.charge(1, now, time.Minute)
+	if !a.allows(known, now) {
+		t.Error("a known user pays for another one")
 	}
+	if a.allows(3, now) {
+		t.Error("a new user does not wait")
+	}
+}
+
+// A long search goes on only as fast as credit is earned. What it uses meanwhile is charged, but not its
+// waits.
+func TestLongSearchIsPaced(t *testing.T) {
+	const rounds, work = 60, 10 * time.Millisecond
+	var now time.Duration
+	a := newAllowance()
+	a.share(2, 0)
+	a.wait = func(_ context.Context, d time.Duration) error { now += d; return nil }
+	a.spend(1, func() int64 { return int64(now) }, func(pace func(context.Context) error) {
+		for range rounds {
+			for end := processor.Thread() + work; processor.Thread() < end; {
+			}
+			if err := pace(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	// It shares the allowance with another user. Half of maxSaved was its own from the beginning.
+	if least := time.Duration(float64(rounds*work-maxSaved/2) / allowed * 2); now < least {
+		t.Errorf("it took %v, want at least %v", now, least)
+	}
+}
+
+// A long search ends with its context.
+func TestLongSearchIsStopped(t *testing.T) {
+	a := newAllowance()
+	a.charge(1, 0, time.Hour)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	a.spend(1, func() int64 { return 0 }, func(pace func(context.Context) error) {
+		for end := processor.Thread() + 2*unpaced; processor.Thread() < end; {
+		}
+		if err := pace(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+	})
 }

@@ -17,7 +17,7 @@ import (
 // [usdt.ErrProcessGone] if the VM has ended, and [guard.ErrNoAnswer] if its memory does not answer.
 func Recorded(ctx context.Context, v vm.VM) (bool, error) {
 	var g guard.Guard
-	switch err := look(ctx, &g, v, func(time.Duration) {}); {
+	switch err := look(ctx, &g, v, newAllowance()); {
 	case err == nil:
 		return true, nil
 	case errors.Is(err, ErrNone):
@@ -27,18 +27,17 @@ func Recorded(ctx context.Context, v vm.VM) (bool, error) {
 	}
 }
 
-// look returns nil if a VM has a ring. It only reads the VM's memory, except what is swapped out. It
-// calls spent with the processor time that it used, possibly after it has returned.
-func look(ctx context.Context, g *guard.Guard, v vm.VM, spent func(time.Duration)) error {
+// look returns nil if a VM has a ring. It only reads the VM's memory, except what is swapped out.
+func look(ctx context.Context, g *guard.Guard, v vm.VM, a *allowance) error {
 	_, err := guard.Do(ctx, g, v.User, scanPatience, func(ctx context.Context) (_ struct{}, err error) {
-		spent(processorTime(func() {
+		a.spend(v.User, monotonic.Now, func(pace func(context.Context) error) {
 			var memory usdt.ReadableMemory
 			if memory, err = v.Process.Memory(v.Exe); err != nil {
 				return
 			}
 			defer memory.Close()
-			_, _, err = findReader(ctx, v, unwritten{memory}, area{most: maxScan}, monotonic.Now())
-		}))
+			_, _, err = findReader(ctx, v, unwritten{memory}, area{most: maxScan, pace: pace}, monotonic.Now())
+		})
 		return struct{}{}, err
 	})
 	return err
@@ -79,5 +78,5 @@ func (d *Detector) Records(ctx context.Context, v vm.VM) bool {
 	if !d.allowance.allows(v.User, now) || !d.next[v.Process].due(now, last) {
 		return false
 	}
-	return look(ctx, &d.guard, v, func(used time.Duration) { d.allowance.charge(v.User, monotonic.Now(), used) }) == nil
+	return look(ctx, &d.guard, v, d.allowance) == nil
 }

@@ -41,7 +41,13 @@ const (
 type area struct {
 	swapped bool   // pages that are swapped out, too
 	most    uint64 // more memory than this, in bytes, is not searched
+
+	// pace, if not nil, is called again and again. It may wait, and ends the search with an error.
+	pace func(context.Context) error
 }
+
+// paced is the number of samples between two calls of pace.
+const paced = 32
 
 // A scanner looks for rings in the memory of a process.
 type scanner struct {
@@ -75,10 +81,16 @@ func (s *scanner) find(ctx context.Context, pid int) (address uint64, all []usdt
 		return 0, nil, fmt.Errorf("%w: %w", ErrNone, ErrTooLarge)
 	}
 	odd := ErrNone
+	looks := 0
 	for _, m := range all {
 		for at := (m.Start + stride - 1) &^ (stride - 1); at+sample <= m.End; at += stride {
 			if ctx.Err() != nil {
 				return 0, nil, context.Cause(ctx)
+			}
+			if looks++; looks%paced == 0 && s.pace != nil {
+				if err := s.pace(ctx); err != nil {
+					return 0, nil, err
+				}
 			}
 			address, err := s.look(at, pid)
 			switch {

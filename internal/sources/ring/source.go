@@ -81,10 +81,11 @@ const (
 	searchPeriod = time.Second
 	kernelPeriod = 3 * time.Second
 
-	// searchPatience limits how long a search delays others, and scanPatience how long it may take.
+	// searchPatience limits how long a search delays others, and scanPatience how long it may take: a long
+	// one uses a twentieth of a processor.
 	// firstSearch limits how long [New] waits for the first search.
 	searchPatience = 2 * time.Second
-	scanPatience   = 30 * time.Second
+	scanPatience   = 5 * time.Minute
 	firstSearch    = 2 * time.Second
 
 	// firstSwap is the time until memory that is swapped out is searched again. Each time is four times
@@ -475,14 +476,16 @@ func (s *Source) searched() map[int][]*station {
 // searchOne searches for the ring of a VM, within the processor time allowed for its user.
 func (s *Source) searchOne(ctx context.Context, st *station) {
 	v, id := st.vm, st.id
+	s.lookAtProbes(ctx, st)
 	if !s.allowance.allows(v.User, s.now()) {
 		return
 	}
-	s.lookAtProbes(ctx, st)
 	now := s.now()
 	swap := st.swap.due(now, lastSwap)
 	f, err := guard.Do(ctx, &s.guard, v.User, scanPatience, func(ctx context.Context) (f finding, err error) {
-		s.spend(v.User, func() { f, err = find(ctx, v, id, area{swap, s.cfg.maxScan}, s.now()) })
+		s.allowance.spend(v.User, s.now, func(pace func(context.Context) error) {
+			f, err = find(ctx, v, id, area{swap, s.cfg.maxScan, pace}, s.now())
+		})
 		return f, err
 	})
 	s.mu.Lock()
@@ -502,12 +505,6 @@ func (s *Source) searchOne(ctx context.Context, st *station) {
 		}
 		s.once("spans of %v: %v", st.id, err)
 	}
-}
-
-// spend runs a part of a search, and charges its processor time to the user.
-func (s *Source) spend(user int, work func()) {
-	used := processorTime(work)
-	s.allowance.charge(user, s.now(), used)
 }
 
 // A finding is the result of a search of a VM's memory.
@@ -851,10 +848,8 @@ func (s *Source) Discovered() []outcome.Discovery {
 // discover adds a name, and reports whether the name is new and there is room for it.
 func (s *Source) discover(st *station, name string) bool {
 	user := st.reading.user
-	for _, names := range s.names {
-		if names[name] {
-			return false
-		}
+	if s.names[user][name] {
+		return false
 	}
 	if s.names[user] == nil {
 		s.names[user] = make(map[string]bool)

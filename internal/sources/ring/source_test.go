@@ -173,3 +173,36 @@ func TestNoticeOfSpansWithoutName(t *testing.T) {
 	}
 	g.close(func() {})
 }
+
+// The names of one user's spans leave those of another user to be discovered.
+func TestNamesOfTwoUsers(t *testing.T) {
+	s := &Source{names: make(map[int]map[string]bool)}
+	one, two := &station{reading: &reading{user: 1}}, &station{reading: &reading{user: 2}}
+	for i, test := range []struct {
+		st   *station
+		want bool
+	}{{one, true}, {one, false}, {two, true}, {two, false}} {
+		if got := s.discover(test.st, "checkout"); got != test.want {
+			t.Errorf("call %d: new %v, want %v", i, got, test.want)
+		}
+	}
+}
+
+// The windows of a VM of which nothing is known yet are not observed.
+func TestUnknownVMIsNotObserved(t *testing.T) {
+	w := outcome.Window{From: 1, To: 2}
+	for _, test := range []struct {
+		absence
+		want bool
+	}{
+		{absence{}, false}, // found a moment ago
+		{absence{unknown: true}, true},
+		{absence{looked: true}, true},
+		{absence{looked: true, until: 2}, false},
+		{absence{looked: true, probes: true}, false},
+	} {
+		if got := test.hides(w); got != test.want {
+			t.Errorf("%+v hides: %v", test.absence, got)
+		}
+	}
+}

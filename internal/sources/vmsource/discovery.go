@@ -38,7 +38,7 @@ func (s *Source) Discovered() []outcome.Discovery {
 			}
 			user := s.userOf(n.PID)
 			switch {
-			case d.has(n.Name): // seen in another VM, or by the previous observation
+			case d.users[user][n.Name]: // seen in another VM, or by the previous observation
 			case len(d.users[user]) == bpf.MaxNames:
 				s.noteBeyond(n.PID)
 			default:
@@ -54,16 +54,6 @@ func (s *Source) Discovered() []outcome.Discovery {
 		}
 	}
 	return found
-}
-
-// has reports whether a name was passed on.
-func (d *discovery) has(name string) bool {
-	for _, names := range d.users {
-		if names[name] {
-			return true
-		}
-	}
-	return false
 }
 
 // userOf returns the id of the user of a VM.
