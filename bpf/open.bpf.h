@@ -95,10 +95,14 @@ static __always_inline void arrived(__u32 which)
 }
 
 /* Returns the index of a key's place in recent. Ids of spans are unique, but keys of VM probes are
- * not: salt distinguishes those. It is 0 for spans. */
+ * not: salt distinguishes those. It is 0 for spans. The ids of a VM follow each other, or they are 16
+ * apart, because a VM's unique integers are; those of explained spans are 256 apart, and the last four
+ * bits are a class. In each case RECENT or RECENT/16 of them in a row have different places. */
 static __always_inline __u32 recent_index(const struct span_key *key, __u64 salt)
 {
-	return (key->id ^ key->pid * 0x9e3779b1 ^ salt) % RECENT;
+	__u64 last = key->id & 15;
+
+	return (key->id >> 4 ^ last ^ last << 10 ^ key->pid * 0x9e3779b1 ^ salt) % RECENT;
 }
 
 static __always_inline struct span *recent_at(const struct span_key *key, __u64 salt)

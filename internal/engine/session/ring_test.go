@@ -179,6 +179,25 @@ func TestRingBesideProbes(t *testing.T) {
 	}
 }
 
+// The second end of an explained span is late, however many other spans are open.
+func TestSecondEndsOfExplainedSpans(t *testing.T) {
+	t.Parallel()
+	vmtest.NeedEBPF(t)
+	beam := vmtest.Start(t, erlang.Options{Carrier: erlang.Ring})
+	r := observe(t, beam, "window: 200ms\nexplain: true\noutcomes: {a: {span: a, dmax: 10s, bins: 1000}}\n", session.Options{})
+	r.next(1)
+	vmtest.Eval(t, beam, `[beamscope:start_span(<<"a">>) || _ <- lists:seq(1, 300)],
+		[begin
+			{_, Span} = beamscope:start_span(<<"a">>),
+			beamscope:end_span(undefined, Span),
+			beamscope:end_span(undefined, Span)
+		end || _ <- lists:seq(1, 200)], ok`)
+	r.await(t, "the ends", func() bool { return r.allFrames().sum("a").Ends >= 400 })
+	if n := r.allFrames().sum("a"); n.Successes != 200 || n.Lates != 200 || n.Orphans != 0 {
+		t.Errorf("%+v", n)
+	}
+}
+
 // An explained is an observer that counts instances with a trace, and keeps the classes of failures.
 type explained struct {
 	*observerLog
