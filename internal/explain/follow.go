@@ -19,7 +19,7 @@ const (
 	reasonAssumed = "assumed: it sent the last message there"
 	reasonAsked   = "assumed: of the processes that it has sent to, only this one has ever answered"
 	reasonRemote  = "a process of another node"
-	reasonCopied  = "assumed: the VM was still copying the message"
+	reasonCopied  = "assumed: the VM had not yet delivered the message"
 	reasonCycle   = "they wait for each other"
 	reasonCircle  = "the messages that were seen lead back to this process; what it waits for is not certain"
 	reasonOnWay   = "the messages that were seen lead back to this process; one of those in between had a message on its way or to look at"

@@ -44,7 +44,7 @@ func (l Exclusion) Left(why string, length fmt.Stringer) string {
 	if l.Later {
 		return fmt.Sprintf("beamscope does not observe new VMs of user %d for %v: %s. %s%% of the events come from processes of that user, and most of these processes have ended or are no VMs", l.User, length, why, figures.Share(l.Share))
 	}
-	return fmt.Sprintf("%s of user %d is not observed for %v: %s, and %s%% of the events are of that VM", l.VM, l.User, length, why, figures.Share(l.Share))
+	return fmt.Sprintf("the events of %s of user %d are not observed for %v, its spans in the ring are: %s, and %s%% of the events are of that VM", l.VM, l.User, length, why, figures.Share(l.Share))
 }
 
 // withoutLeft returns a cost and its parts without the VMs that are left out.

@@ -28,7 +28,7 @@ func TestExpensiveVM(t *testing.T) {
 	r.next(1)
 	vmtest.Eval(t, busy, `spawn(fun Loop() -> self() ! x, receive x -> ok end, erlang:garbage_collect(), Loop() end), ok`)
 	r.await(t, "a notice that the busy VM is left out", func() bool {
-		return r.noticed(fmt.Sprintf("pid %d of user %d is not observed for 1m0s: ", busy.PID(), otheruser.User))
+		return r.noticed(fmt.Sprintf("the events of pid %d of user %d are not observed for 1m0s, its spans in the ring are: ", busy.PID(), otheruser.User))
 	})
 	r.await(t, "frames at a lower cost", func() bool {
 		frames := r.allFrames()

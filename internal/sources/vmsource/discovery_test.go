@@ -59,7 +59,7 @@ func TestDiscovered(t *testing.T) {
 
 	large := spec("a", 60_000, outcome.CountsOnly) // needs more room than there is
 	s.change(200*time.Millisecond, large)
-	if !s.noticed("other programs are attached for the new plan: instances that are open when it begins are lost")() {
+	if !s.noticed("what is observed has changed, so programs are attached anew: instances that are open at that moment are lost")() {
 		t.Errorf("no other collector took over: %q", s.notices())
 	}
 	spanOf(t, v, "b", 3)

@@ -197,7 +197,7 @@ func TestTakeOver(t *testing.T) {
 	s.change(200*time.Millisecond, small, large)
 	s.change(100*time.Millisecond, large, small)
 	s.collectNow()
-	if !s.noticed("other programs are attached for the new plan: instances that are open when it begins are lost")() {
+	if !s.noticed("what is observed has changed, so programs are attached anew: instances that are open at that moment are lost")() {
 		t.Errorf("no other collector took over: %q", s.notices())
 	}
 	n := rounds() + 70
@@ -236,7 +236,7 @@ func TestTakeOverThatTakesLong(t *testing.T) {
 	s.collectNow()
 	n := rounds()
 	s.collectNow()
-	if made.Load() != 1 || !s.noticed("other programs are attached for the new plan: instances that are open when it begins are lost")() {
+	if made.Load() != 1 || !s.noticed("what is observed has changed, so programs are attached anew: instances that are open at that moment are lost")() {
 		t.Errorf("%d collectors were made: %q", made.Load(), s.notices())
 	}
 	for _, b := range s.batches {

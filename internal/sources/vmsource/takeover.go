@@ -93,7 +93,7 @@ func (s *Source) takeOver(ctx context.Context, old *observation, p outcome.Plan,
 		s.separate(f)
 	}
 	s.oneByOne = s.oneByOne || len(apart) > 0
-	s.note("other programs are attached for the new plan: instances that are open when it begins are lost")
+	s.note("what is observed has changed, so programs are attached anew: instances that are open at that moment are lost")
 	return o, missing, nil
 }
 

@@ -89,7 +89,7 @@ func (t *theme) caveats(to []words, series []plot.Series) []words {
 func (v *plotView) nothing() string {
 	why := "no instances"
 	if len(v.series) == 0 {
-		return "nothing to show"
+		return "not observed: c has the notices"
 	}
 	var late uint64
 	for i := range v.series {

@@ -53,7 +53,7 @@ func TestExpensiveVM(t *testing.T) {
 	if err := x.Run(ctx, 0); err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("pid %d of user %d is not observed for 1m0s: ", busy.PID(), otheruser.User)
+	want := fmt.Sprintf("the events of pid %d of user %d are not observed for 1m0s, its spans in the ring are: ", busy.PID(), otheruser.User)
 	if text := strings.Join(notices, "\n"); !strings.Contains(text, want) || strings.Contains(text, "gave up") {
 		t.Errorf("notices, want %q:\n%s", want, text)
 	}
