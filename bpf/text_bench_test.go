@@ -13,7 +13,8 @@ import (
 
 // BenchmarkTexts measures the time that the VM takes to prepare the arguments of a probe: the texts of
 // pids and functions. It raises the probe's semaphore and attaches nothing to the probe, so the VM
-// prepares them and no hit follows. The VM itself measures its events with and without that, in turns.
+// prepares them and no hit follows. The VM itself measures its events with and without that, in turns. It
+// does so again while a trap in each event leaves the processor's caches and predictors cold.
 func BenchmarkTexts(b *testing.B) {
 	const events = 20_000
 	for _, release := range dtrace.Releases() {
@@ -23,7 +24,6 @@ func BenchmarkTexts(b *testing.B) {
 			{"message__send", "begin self() ! x, receive x -> ok end end"},
 			{"message__queued", "begin self() ! x, receive x -> ok end end"},
 			{"message__receive", "begin self() ! x, receive x -> ok end end"},
-			{"process__unscheduled", "erlang:yield()"},
 		} {
 			b.Run(fmt.Sprintf("%s/OTP_%d", dtrace.Hyphened(of.probe), release), func(b *testing.B) {
 				otp, err := vmtest.Release(b, release).Private(b.TempDir())
@@ -41,20 +41,35 @@ func BenchmarkTexts(b *testing.B) {
 					erlang:monotonic_time(nanosecond) - Begin
 				end`, of.event, events)
 				took := func() int64 { return vmtest.Integers(b, vmtest.Eval(b, v, work))[0] / events }
-				var more []int64
-				for b.Loop() {
+				raised := func() int64 {
 					without := took()
 					detach, err := bpf.AttachEmpty(path, elsewhere, v.PID())
 					if err != nil {
 						b.Fatal(err)
 					}
-					more = append(more, took()-without)
+					more := took() - without
+					if err := detach(); err != nil {
+						b.Fatal(err)
+					}
+					return more
+				}
+				// The same while each event has a trap, at the function that stands in for the probe.
+				function := siteOf(b, twinTargets(b, v)[byFunctions].Probes, of.probe)
+				var more, trapped []int64
+				for b.Loop() {
+					more = append(more, raised())
+					detach, err := bpf.AttachEmpty(path, function, v.PID())
+					if err != nil {
+						b.Fatal(err)
+					}
+					trapped = append(trapped, raised())
 					if err := detach(); err != nil {
 						b.Fatal(err)
 					}
 				}
 				b.ReportMetric(0, "ns/op") // of attaching, above all
 				b.ReportMetric(float64(median(more)), "ns-more")
+				b.ReportMetric(float64(median(trapped)), "ns-more-beside-a-trap")
 			})
 		}
 	}
