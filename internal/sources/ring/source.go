@@ -346,10 +346,13 @@ func (s *Source) lookPeriod() time.Duration {
 	return searchPeriod / 2 // the time between two searches is up to a searchPeriod
 }
 
-// admit adds new VMs.
+// admit adds new VMs, those of users with few VMs first.
 func (s *Source) admit(_ context.Context, vms []vm.VM) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	users := s.places()
+	vms = slices.Clone(vms)
+	slices.SortStableFunc(vms, func(a, b vm.VM) int { return cmp.Compare(users[a.User], users[b.User]) })
 	for _, v := range vms {
 		if st := s.vms[v.PID()]; st != nil && st.vm.Process == v.Process {
 			continue
@@ -373,28 +376,64 @@ func (s *Source) admit(_ context.Context, vms []vm.VM) {
 	}
 }
 
-// full returns why another VM of a user cannot be added, or "". Any user can start many VMs, so no
-// user gets more than half of the places.
-func (s *Source) full(user int) string {
-	n := 0
-	for _, st := range s.vms {
-		if st.vm.User == user {
-			n++
-		}
-	}
+// places returns the number of places that VMs of each user have.
+func (s *Source) places() map[int]int {
 	s.left = slices.DeleteFunc(s.left, (*reading).hasEnded)
+	users := make(map[int]int)
+	for _, st := range s.vms {
+		users[st.vm.User]++
+	}
 	for _, r := range s.left {
-		if r.user == user {
-			n++
-		}
+		users[r.user]++
 	}
-	switch {
-	case n >= maxVMs/2:
+	return users
+}
+
+// full returns why another VM of a user cannot be added, or "". Any user can start many VMs, so no
+// user gets more than half of the places, and users with many give way to those with few.
+func (s *Source) full(user int) string {
+	users := s.places()
+	if users[user] >= maxVMs/2 {
 		return fmt.Sprintf("more than %d VMs of user %d", maxVMs/2, user)
-	case len(s.vms)+len(s.left) >= maxVMs:
-		return fmt.Sprintf("more than %d VMs", maxVMs)
 	}
-	return ""
+	if len(s.vms)+len(s.left) < maxVMs {
+		return ""
+	}
+	if st := s.displaced(users, users[user]); st != nil {
+		s.notices.Add("the spans of %v of user %d are no longer read: VMs of users with fewer VMs need the place", st.id, st.vm.User)
+		s.drop(st)
+	}
+	if len(s.vms)+len(s.left) < maxVMs {
+		return ""
+	}
+	return fmt.Sprintf("more than %d VMs", maxVMs)
+}
+
+// displaced returns the VM that gives way to one of a user with n VMs, or nil. It belongs to the user with
+// the most VMs, who has still no fewer than the other user then. One whose ring is not read goes first,
+// and then the newest.
+func (s *Source) displaced(users map[int]int, n int) *station {
+	if len(s.left) > 0 {
+		return nil // a place becomes free soon
+	}
+	all := slices.DeleteFunc(slices.Collect(maps.Values(s.vms)), func(st *station) bool { return users[st.vm.User] < n+2 })
+	if len(all) == 0 {
+		return nil
+	}
+	isRead := func(st *station) int {
+		if st.reading != nil {
+			return 1
+		}
+		return 0
+	}
+	return slices.MinFunc(all, func(a, b *station) int {
+		return cmp.Or(
+			cmp.Compare(users[b.vm.User], users[a.vm.User]),
+			cmp.Compare(isRead(a), isRead(b)),
+			cmp.Compare(b.vm.Process.StartTime, a.vm.Process.StartTime),
+			cmp.Compare(b.vm.PID(), a.vm.PID()),
+		)
+	})
 }
 
 // noteStopped records which VMs are stopped. With programs in the kernel, another source reports

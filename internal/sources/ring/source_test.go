@@ -10,6 +10,7 @@ import (
 
 	"github.com/beamscope/beamscope/internal/beam/vm"
 	"github.com/beamscope/beamscope/internal/engine/outcome"
+	"github.com/beamscope/beamscope/internal/sources/intake"
 	"github.com/beamscope/beamscope/internal/sources/ledger"
 	"github.com/beamscope/beamscope/internal/testing/vmtest"
 	"github.com/beamscope/beamscope/usdt"
@@ -204,5 +205,48 @@ func TestUnknownVMIsNotObserved(t *testing.T) {
 		if got := test.hides(w); got != test.want {
 			t.Errorf("%+v hides: %v", test.absence, got)
 		}
+	}
+}
+
+// If all places are taken, the VM of a user with few VMs gets that of a user with many. Users with as many
+// as others do not displace each other.
+func TestPlacesAreFair(t *testing.T) {
+	s := &Source{vms: make(map[int]*station), notices: intake.NewNotices(func() int64 { return 0 }), seen: make(map[string]bool)}
+	self, err := usdt.OpenProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := 1
+	add := func(user int) {
+		exit, err := vm.VM{Process: self}.Watch()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = exit.Close() })
+		s.vms[pid] = &station{vm: vm.VM{Process: usdt.Process{PID: pid, StartTime: uint64(pid)}, User: user}, id: outcome.VM{PID: pid}, exit: exit}
+		pid++
+	}
+	for range maxVMs / 2 {
+		add(1)
+		add(2)
+	}
+	if why := s.full(1); why == "" {
+		t.Error("a user gets more than half of the places")
+	}
+	for n := range maxVMs / 3 {
+		if why := s.full(3); why != "" {
+			t.Fatalf("VM %d of another user: %s", n, why)
+		}
+		add(3)
+	}
+	users := s.places()
+	if users[1]+users[2]+users[3] != maxVMs || users[1]-users[2] > 1 || users[2]-users[1] > 1 {
+		t.Errorf("places %v", users)
+	}
+	if why := s.full(3); users[3] >= users[1]-1 && why == "" {
+		t.Errorf("a user with %d VMs displaces one of those with %d and %d", users[3], users[1], users[2])
+	}
+	if s.vms[1] == nil || s.vms[2] == nil {
+		t.Error("an old VM gave way to a new one")
 	}
 }
