@@ -154,22 +154,23 @@ type frameLine struct {
 
 		Insufficient string `json:"insufficient"`
 	} `json:"calculated"`
-	Divergence   map[string]any `json:"divergence"`
-	Starts       uint64         `json:"starts"`
-	Ends         uint64         `json:"ends"`
-	Lost         uint64         `json:"lost"`
-	Orphan       uint64         `json:"orphan"`
-	Late         uint64         `json:"late"`
-	Unobserved   bool           `json:"unobserved"`
-	Alias        string         `json:"alias"`
-	Silent       *float64       `json:"silent_s"`
-	Insufficient string         `json:"insufficient"`
-	QTA          *figures.QTA   `json:"qta"`
-	Triggers     []string       `json:"triggers"`
-	Causes       []string       `json:"causes"`
-	Active       []string       `json:"active"`
-	Notices      []string       `json:"notices"`
-	Rejected     map[string]any `json:"rejected"`
+	Divergence   map[string]any    `json:"divergence"`
+	Starts       uint64            `json:"starts"`
+	Ends         uint64            `json:"ends"`
+	Lost         uint64            `json:"lost"`
+	Losses       map[string]uint64 `json:"losses"`
+	Orphan       uint64            `json:"orphan"`
+	Late         uint64            `json:"late"`
+	Unobserved   bool              `json:"unobserved"`
+	Alias        string            `json:"alias"`
+	Silent       *float64          `json:"silent_s"`
+	Insufficient string            `json:"insufficient"`
+	QTA          *figures.QTA      `json:"qta"`
+	Triggers     []string          `json:"triggers"`
+	Causes       []string          `json:"causes"`
+	Active       []string          `json:"active"`
+	Notices      []string          `json:"notices"`
+	Rejected     map[string]any    `json:"rejected"`
 }
 
 // interval bounds a quantile in seconds.
