@@ -51,6 +51,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
+	// Wait until the window has ended.
 	_, to := c.Window(0)
 	time.Sleep(time.Duration(to - now()))
 	if _, err := c.Sweep(to); err != nil {

@@ -172,7 +172,7 @@ func (s debianServer) explained(pid string) {
 	if err := os.WriteFile(scope, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out := s.beamscope("run", "--explain", "--limit", "0", "--json", "-c", scope, "--pid", pid, "--for", "6s")
+	out := s.beamscope("run", "--explain", "--json", "-c", scope, "--pid", pid, "--for", "6s")
 	windows, took, waited := 0, make(map[string]int64), int64(0)
 	for lines := bufio.NewScanner(strings.NewReader(out)); lines.Scan(); {
 		var line struct {

@@ -21,13 +21,14 @@ type Key struct {
 	Section string
 }
 
-// A field is a key of a section of a scope file, which a T contains. The fields of a section are the
-// one place that knows its keys: they read and write it, and describe it on the reference page.
+// A field is a key of a section of a scope file. T holds the values of the section. The fields of a
+// section are the only list of its keys: they read and write the values, and describe the keys on the
+// reference page.
 type field[T any] struct {
 	Key
 
-	// read reads the value into a section. It is nil for a value that depends on others: [readFields]
-	// only returns that one.
+	// read reads the value into a section. It is nil for a value that depends on other keys. Then
+	// [readFields] returns the value unread.
 	read func(*reader, value, *T) error
 
 	// write returns the value in written form, or "" if it is to be left out.

@@ -33,7 +33,7 @@ func fileFields() []field[Config] {
 		window,
 		base,
 		integerField("history", 1, dq.MaxWindow,
-			"windows of which a mean with bounds is kept, and over which [divergence](triggers.md#divergence) is looked for", func(c *Config) *int { return &c.History }),
+			"number of windows over which beamscope keeps a mean with bounds and looks for [divergence](triggers.md#divergence)", func(c *Config) *int { return &c.History }),
 		numberField("confidence", func(p float64) bool { return p > 0 && p < 1 }, "above 0 and below 1",
 			"probability that the long-run mean is [within the bounds](confidence.md) of the mean shown. A single window has no bounds", func(c *Config) *float64 { return &c.Confidence }),
 		numberField("standard_errors", func(z float64) bool { return z > 0 && z <= maxStandardErrors }, "above 0 and up to 100",

@@ -19,7 +19,7 @@ import (
 // that was made after the last search.
 type absence struct {
 	looked     bool  // it is known whether the VM has probes
-	unknown    bool  // it could not be found out
+	unknown    bool  // beamscope could not find out whether the VM has probes
 	probes     bool  // the VM has probes: programs in the kernel see the spans that fire them
 	calls      bool  // the VM has no probes, and spans call a known function instead
 	whole      bool  // all memory was searched once, including what is swapped out

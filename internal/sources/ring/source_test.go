@@ -189,7 +189,7 @@ func TestNamesOfTwoUsers(t *testing.T) {
 	}
 }
 
-// The windows of a VM of which nothing is known yet are not observed.
+// If beamscope could not find out whether a VM has probes, the VM's windows count as not observed.
 func TestUnknownVMIsNotObserved(t *testing.T) {
 	w := outcome.Window{From: 1, To: 2}
 	for _, test := range []struct {
