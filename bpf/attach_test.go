@@ -3,6 +3,7 @@ package bpf_test
 import (
 	"errors"
 	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
@@ -80,6 +81,42 @@ func TestEndsAfterCut(t *testing.T) {
 	if diff := cmp.Diff(vmtest.Total{Counters: bpf.Counters{Starts: 100, Ends: 100, Cut: 100}}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
+}
+
+// Instances of a VM that has ended are given up, except those that had timed out before. Those of other VMs go on.
+func TestCutOfVM(t *testing.T) {
+	ended, other := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes}), vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless), named("overdue", 100*time.Microsecond)}})
+	c.Observe(ended)
+	c.Observe(other)
+
+	const open, overdue, others = 100, 20, 30
+	keep(t, ended, "load", open)
+	c.Call(ended, "span_load", "open", fmt.Sprintf(`[#{spans => %d, name => <<"overdue">>}]`, overdue))
+	keep(t, other, "load", others)
+	kill(t, ended)
+	if err := c.CutVM(ended.PID(), monotonic.Now()); err != nil {
+		t.Fatal(err)
+	}
+	for vm, want := range map[*erlang.VM]int{ended: 0, other: others} {
+		if got, err := c.OpenSpans(vm.PID()); err != nil || got != want {
+			t.Errorf("%d open, %v, want %d", got, err, want)
+		}
+	}
+	endKept(t, other)
+	c.ReadAll()
+	checkTotal(t, c, 0, ended.PID(), vmtest.Total{Counters: bpf.Counters{Starts: open, Cut: open}})
+	checkTotal(t, c, 1, ended.PID(), timedOut(overdue))
+	checkTotal(t, c, 0, other.PID(), succeeded(others))
+	checkNoOthers(t, c)
+}
+
+func kill(t *testing.T, vm *erlang.VM) {
+	t.Helper()
+	if err := syscall.Kill(vm.PID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-vm.Done()
 }
 
 // After detaching from a VM, or closing the collector, the VM's semaphores are 0.

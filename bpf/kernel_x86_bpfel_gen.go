@@ -77,6 +77,14 @@ const (
 	kernelColumnCOLUMNS     kernelColumn = 16
 )
 
+type kernelCut uint32
+
+const (
+	kernelCutCUT_NONE kernelCut = 0
+	kernelCutCUT_ALL  kernelCut = 1
+	kernelCutCUT_VM   kernelCut = 2
+)
+
 type kernelExitKey struct {
 	_     structs.HostLayout
 	Owner uint64
@@ -379,9 +387,9 @@ type kernelSweepRequest struct {
 	_        structs.HostLayout
 	UntilNs  uint64
 	ForgetNs uint64
-	Cut      uint64
+	Cut      kernelCut
+	Skip     uint32
 	Pid      uint64
-	Skip     uint64
 	Open     uint64
 	OpenPid  uint64
 	Expired  uint64

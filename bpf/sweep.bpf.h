@@ -16,13 +16,20 @@
 #include "settle.bpf.h"
 #include "watch.bpf.h"
 
+/* Which instances a sweep gives up. */
+enum cut {
+	CUT_NONE,
+	CUT_ALL,
+	CUT_VM, /* those of one VM that have neither timed out nor failed */
+};
+
 /* The parameters of a sweep, and its results. */
 struct sweep_request {
 	__u64 until_ns;  /* end instances whose deadline, or whose process's exit, is before this */
 	__u64 forget_ns; /* forget timed-out spans whose deadline is before this */
-	__u64 cut;       /* not 0: give up all open instances */
-	__u64 pid;       /* VM whose open spans are also counted in open_pid */
-	__u64 skip;      /* not 0: do not sweep the queues */
+	enum cut cut;
+	__u32 skip;      /* not 0: do not sweep the queues */
+	__u64 pid;       /* VM of CUT_VM, and whose open spans are also counted in open_pid */
 	__u64 open;      /* out: spans that are still open */
 	__u64 open_pid;  /* out: open spans of the VM pid */
 	__u64 expired;   /* out: timed-out spans that are still remembered */
@@ -68,18 +75,15 @@ static __always_inline bool sweep_span(struct span *v, struct sweep_request *w,
 	o = bpf_map_lookup_elem(&outcomes, &open->outcome);
 	if (!o)
 		return false;
-	*timed_out = false;
-	if (w->cut) {
+	end.status = w->cut == CUT_ALL ? CUT : verdict(o, open, COLUMNS, &end.end_ns);
+	if (end.status == COLUMNS && w->cut == CUT_VM && open->key.pid == w->pid)
 		end.status = CUT;
-	} else {
-		end.status = verdict(o, open, COLUMNS, &end.end_ns);
-		if (end.status == COLUMNS) {
-			w->open++;
-			w->open_pid += open->key.pid == w->pid;
-			return false;
-		}
-		*timed_out = true;
+	if (end.status == COLUMNS) {
+		w->open++;
+		w->open_pid += open->key.pid == w->pid;
+		return false;
 	}
+	*timed_out = end.status != CUT;
 	if (!take(v, open))
 		return false;
 	if (is_placeholder(open))

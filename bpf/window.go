@@ -30,7 +30,7 @@ type Counters struct {
 	ReadErrors                    uint64 // events lost: an argument could not be read
 	MapFull                       uint64 // starts lost: no room among the open spans
 	RingFull                      uint64 // instances not streamed, though counted
-	Cut                           uint64 // instances that were given up: their outcome changed, or their end is unknown
+	Cut                           uint64 // instances that were given up: their outcome changed, or their VM ended
 	ExitsLost                     uint64 // process exits that were not recorded: their spans time out
 	Dropped                       uint64 // events that do not satisfy the outcome's rule
 	Inferred                      uint64 // instances whose start and end were paired by their order
@@ -116,7 +116,16 @@ func (c *Collector) OpenSpans(pid int) (int, error) {
 func (c *Collector) CutOpen(now int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, err := c.runSweep(&kernelSweepRequest{UntilNs: uint64(now), Cut: 1, Skip: 1})
+	_, err := c.runSweep(&kernelSweepRequest{UntilNs: uint64(now), Cut: kernelCutCUT_ALL, Skip: 1})
+	return err
+}
+
+// CutVM gives up the open instances of a VM that has ended, which count as Cut of the window that
+// contains now. Those whose deadline is over by now, or whose process has exited, end as they do without it.
+func (c *Collector) CutVM(pid int, now int64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, err := c.runSweep(&kernelSweepRequest{UntilNs: uint64(now), Cut: kernelCutCUT_VM, Pid: uint64(pid), Skip: 1})
 	return err
 }
 

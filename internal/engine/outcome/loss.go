@@ -6,7 +6,7 @@ type Loss struct {
 	Unreadable uint64 // events with an argument that could not be read
 	NoRoom     uint64 // starts without room among the open instances
 	Missed     uint64 // instances that arrived after their window had lost its room because we were late
-	Cut        uint64 // instances given up because what to observe changed while they were open
+	Cut        uint64 // instances given up because they were open when what to observe changed, or when their VM ended
 	Exits      uint64 // exits of processes that were not recorded: failures that appear as timeouts
 	Crowded    uint64 // instances and losses of VMs that have no slot of their own
 	Rejected   uint64 // events of a known outcome that could otherwise not be understood
@@ -32,7 +32,7 @@ func LossReasons() [numLossReasons]LossReason {
 		{"unreadable", "unreadable", "an argument could not be read", func(l *Loss) *uint64 { return &l.Unreadable }},
 		{"no room", "no_room", "too many spans were open", func(l *Loss) *uint64 { return &l.NoRoom }},
 		{"missed", "missed", "we were late, or clocks differ", func(l *Loss) *uint64 { return &l.Missed }},
-		{"cut", "cut", "open when it was changed", func(l *Loss) *uint64 { return &l.Cut }},
+		{"cut", "cut", "open at a change, or at the VM's end", func(l *Loss) *uint64 { return &l.Cut }},
 		{"exits", "exits", "exits that found no room", func(l *Loss) *uint64 { return &l.Exits }},
 		{"crowded", "crowded", "of VMs beyond the 64th", func(l *Loss) *uint64 { return &l.Crowded }},
 		{"rejected", "rejected", "a line was not understood", func(l *Loss) *uint64 { return &l.Rejected }},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/beamscope/beamscope/bpf"
@@ -254,6 +255,33 @@ func exitsOfStockVM(t *testing.T, beam *erlang.VM) {
 	r.await(t, "the exits", func() bool { return r.allFrames().sum("a").Instances() >= want.Instances() })
 	if n := r.allFrames().sum("a"); n.Failures != want.Failures || n.Successes != want.Successes || n.Starts != want.Starts || n.Loss != want.Loss {
 		t.Errorf("%d exits, %d kills, %d ends: %+v, before %+v", exits, kills, ends, n, before)
+	}
+}
+
+// What is open in a VM that is killed is lost, however its outcome is observed. It does not time out.
+func TestOpenInKilledVM(t *testing.T) {
+	vmtest.NeedEBPF(t)
+	for what, carrier := range map[string]erlang.Carrier{"probes": erlang.Probes, "ring": erlang.Ring} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			beam := vmtest.Start(t, erlang.Options{Carrier: carrier})
+			r := observe(t, beam, "window: 200ms\noutcomes: {a: {span: a, dmax: 5s, bins: 500}, lives: {vm: lifetime, dmax: 5s, bins: 500, group: mfa}}\n", session.Options{})
+			r.next(2)
+			const open = 40
+			vmtest.Eval(t, beam, fmt.Sprintf(`[beamscope:start_span(<<"a">>) || _ <- lists:seq(1, %[1]d)],
+				[spawn(timer, sleep, [infinity]) || _ <- lists:seq(1, %[1]d)], ok`, open))
+			r.await(t, "the starts", func() bool { return r.allFrames().sum("lives").Starts >= open })
+			if err := syscall.Kill(beam.PID(), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			lost := func(name string) uint64 { return r.allFrames().sum(name).Loss.Total() }
+			r.await(t, "the losses", func() bool { return lost("a") >= open && lost("lives") >= open })
+			for _, name := range []string{"a", "lives"} {
+				if n := r.allFrames().sum(name); n.Timeouts != 0 {
+					t.Errorf("%s: %+v", name, n)
+				}
+			}
+		})
 	}
 }
 

@@ -660,6 +660,9 @@ func (s *Source) watch(ctx context.Context) error {
 		if o.died == 0 && o.watch != nil && o.watch.Happened() {
 			o.died = now
 			s.noteExit(o.id)
+			if err := s.cutOpen(o.id.PID, now); err != nil {
+				return err
+			}
 		}
 		s.noteStopped(o)
 	}
@@ -764,7 +767,16 @@ func (s *Source) sweepExits(now int64) error {
 	return nil
 }
 
-// bury drops the VMs that have ended and have no open span that can still time out.
+// cutOpen gives up what is open in a VM that has ended: no event will come that ends it.
+func (s *Source) cutOpen(pid int, now int64) error {
+	var errs []error
+	for _, o := range s.observations {
+		errs = append(errs, o.collector.CutVM(pid, now))
+	}
+	return errors.Join(errs...)
+}
+
+// bury drops the VMs that have ended and have no open instance.
 func (s *Source) bury(w outcome.Window) error {
 	for pid, v := range s.vms {
 		if v.died == 0 || w.From <= v.died {

@@ -44,7 +44,7 @@ var (
 	}
 	functionsWithKernel = []string{
 		"Supported", "OffCPU", "text", "Drain", "open", "drain", "close", "readGroups", "clearGroups", "takeGroups", "takeGroupsOf",
-		"Sweep", "OpenSpans", "CutOpen", "runSweep", "Forget", "forgetCached", "Events",
+		"Sweep", "OpenSpans", "CutOpen", "CutVM", "runSweep", "Forget", "forgetCached", "Events",
 		"chain", "chainsFit", "linkLabel", "isLinked", "unlink", "pointTo",
 	}
 )
