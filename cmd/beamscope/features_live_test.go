@@ -305,15 +305,13 @@ func (e *examination) loads(claims map[string]bool) []quantity {
 	add("gc", pidText.FindString(answer), (len(vmtest.Integers(e.t, answer))-rest)/4)
 
 	// A process that gives way is a slice each time. One that uses up its reductions waits for its turn.
-	// The trace does not have the slice in which the process was spawned.
-	process, in := e.scheduledIn("yields", each)
-	add("run", process, in+1)
-	process, _ = e.scheduledIn("exhaustions", each)
-	if add("run-wait", process, each); claims["run-wait"] {
-		// A process that began with fewer reductions than usual, because the scheduler handled signals or
-		// system tasks for it, has no instance. On one of fourteen VMs two instances were missing.
-		all[len(all)-1].least -= each / 20
+	// The trace does not have the slice in which the process was spawned. It has turns in which the
+	// scheduler only handles signals for the process, which are none.
+	process, in := e.yields(each)
+	if add("run", process, in+1); claims["run"] {
+		all[len(all)-1].least = 1 + each
 	}
+	add("run-wait", pidText.FindString(e.call("vm_load", "exhaustions", fmt.Sprintf("[%d]", each))), each)
 
 	answer = e.call("vm_load", "calls", "[["+strings.Repeat("{0,infinity},", each-1)+"{0,infinity}]]")
 	add("call", pidText.FindString(answer), each)
@@ -350,15 +348,14 @@ func (e *examination) loads(claims map[string]bool) []quantity {
 	return all
 }
 
-// scheduledIn makes a process give up its scheduler a number of times, in one of the ways of
-// vm_load. It returns the process, and the number of times that it was scheduled in according to a
-// trace.
-func (e *examination) scheduledIn(how string, times int) (process string, in int) {
+// yields makes a process give up its scheduler a number of times. It returns the process, and the number
+// of times that it was scheduled in according to a trace.
+func (e *examination) yields(times int) (process string, in int) {
 	e.t.Helper()
-	answer := e.call("vm_load", how, fmt.Sprintf("[%d]", times))
+	answer := e.call("vm_load", "yields", fmt.Sprintf("[%d]", times))
 	n := vmtest.Integers(e.t, answer)
 	if in = int(n[len(n)-1]); in < times {
-		e.t.Errorf("%s: the process was scheduled in %d times, and out %d times at least", how, in, times)
+		e.t.Errorf("the process was scheduled in %d times, and out %d times at least", in, times)
 	}
 	return pidText.FindString(answer), in
 }

@@ -163,18 +163,17 @@ turns(#{others := N, rounds := Rounds, cells := Cells}) ->
 %% which is once for each slice after the one in which the process was spawned.
 -spec yields(N :: pos_integer()) -> {pid(), In :: non_neg_integer()}.
 yields(N) ->
-    scheduled_in(fun() -> repeat(N, fun erlang:yield/0) end).
-
-%% @doc Has a traced process use up its reductions N times, and returns the same. It gives way first:
-%% the scheduler may have taken some of its reductions for its signals.
--spec exhaustions(N :: pos_integer()) -> {pid(), In :: non_neg_integer()}.
-exhaustions(N) ->
-    scheduled_in(fun() -> erlang:yield(), repeat(N, fun() -> erlang:bump_reductions(4000) end) end).
-
-scheduled_in(Work) ->
-    Pid = prepared(Work),
+    Pid = prepared(fun() -> repeat(N, fun erlang:yield/0) end),
     {_, Trace} = traced(Pid, running),
     {Pid, length([in || {in, _, _} <- Trace])}.
+
+%% @doc Has a process use up its reductions N times. It gives way first: the scheduler may have taken
+%% some of its reductions for its signals. It is not traced, because a trace takes some too.
+-spec exhaustions(N :: pos_integer()) -> pid().
+exhaustions(N) ->
+    Pid = prepared(fun() -> erlang:yield(), repeat(N, fun() -> erlang:bump_reductions(4000) end) end),
+    _ = finish(Pid),
+    Pid.
 
 %% @doc Makes lists of 1000 elements, and never returns.
 -spec make_lists() -> no_return().
