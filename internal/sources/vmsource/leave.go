@@ -169,9 +169,6 @@ func (s *Source) readmit(now int64) error {
 	for pid, l := range s.left {
 		if l.died == 0 && l.watch != nil && l.watch.Happened() {
 			l.died = now
-			if err := s.cutOpen(pid, now); err != nil {
-				return err
-			}
 		}
 		if l.died == 0 && now < l.until || len(s.observations) > 1 || len(s.toSeparate()) > 0 {
 			continue
