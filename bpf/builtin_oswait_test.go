@@ -81,7 +81,7 @@ func runDelays(t *testing.T, pid int) map[uint64]int64 {
 	t.Helper()
 	delays := make(map[uint64]int64)
 	for tid, name := range tasks(t, pid) {
-		if !strings.Contains(name, "_sche") && !strings.Contains(name, "_dirty") {
+		if !schedulerName.MatchString(name) {
 			continue
 		}
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/schedstat", pid, tid))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -664,6 +665,9 @@ func probeNames(a *bpf.Attachment) []string {
 	return names
 }
 
+// schedulerName matches the names of threads of schedulers, up to OTP 25 and since.
+var schedulerName = regexp.MustCompile(`^\d+_(scheduler|dirty_)|^erts_(sched|dcpus|dios)_`)
+
 // Waits of schedulers' threads for a processor equal the instances of the outcome os-wait, except
 // short ones and those of a VM without spans.
 func TestEventsWaitForProcessor(t *testing.T) {
@@ -704,7 +708,7 @@ func TestEventsWaitForProcessor(t *testing.T) {
 		if e.Off != bpf.OffReady || e.From != e.To || e.Time-e.From < 10_000 || e.VM != vm.PID() || e.Process != 0 {
 			t.Fatalf("%+v", e)
 		}
-		if initial && !strings.Contains(schedulers[e.Thread], "_sch") {
+		if initial && !schedulerName.MatchString(schedulers[e.Thread]) {
 			t.Fatalf("%+v of thread %s", e, schedulers[e.Thread])
 		}
 		own[e.Thread] = append(own[e.Thread], interval{e.From, e.Time})
@@ -740,7 +744,7 @@ func TestEventsOffCPU(t *testing.T) {
 	start, end := ofKind(events, bpf.EventSpanStart)[0], ofKind(events, bpf.EventSpanEnd)[0]
 	var slept int64
 	for _, e := range ofKind(events, bpf.EventOffCPU) {
-		if e.Thread != start.Thread || e.Off == bpf.OffReady {
+		if e.Thread != start.Thread || e.Off == bpf.OffReady || e.From > end.Time {
 			continue
 		}
 		if e.Off != bpf.OffBlocked || e.From < start.Time || e.From > e.To || e.To > e.Time || e.Time > end.Time && !e.Unseen {

@@ -28,7 +28,8 @@ func TestSingleLinks(t *testing.T) {
 	want := succeeded(10_000)
 	want.Starts, want.Ends, want.Failures, want.Timeouts = 10_150, 10_100, 100, 50
 	checkTotal(t, c, 0, vm.PID(), want)
-	if n := c.Total(1, vm.PID()); n.Successes < 10 || n.Orphans > 2 || n.Lates > 0 {
+	// Slices that began before the link of their start are orphans. The link of their end comes first.
+	if n := c.Total(1, vm.PID()); n.Successes < 10 || 10*n.Orphans > n.Successes || n.Lates > 0 {
 		t.Errorf("slices: %+v", n)
 	}
 	checkNoOthers(t, c)
