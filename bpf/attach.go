@@ -369,7 +369,7 @@ func (a *Attachment) Detach() error {
 }
 
 // needsProbes returns Target.NoProbes if the target has no probes and an outcome needs some, or if
-// no outcome does without. Spans do not count: other means observe them in such a VM.
+// no outcome works without probes. Spans do not count: other means observe them in such a VM.
 func (c *Collector) needsProbes(t Target) error {
 	threads := false
 	for _, p := range c.plans {
@@ -826,7 +826,7 @@ func (c *Collector) allSites(t Target) (siteList, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%w: %s1 to %[2]s%d", ErrNoProbe, labelPrefix, wrapperLabels)
+		return nil, fmt.Errorf("%w: %s1 to %[2]s%d", ErrNoProbe, labelPrefix, numLabels)
 	}
 	return found, nil
 }

@@ -37,7 +37,7 @@ const Windows = windows
 // An Outcome is a kind of span to count or, with a Rule, a kind of instance that begins and ends
 // with events of the VM's own probes.
 type Outcome struct {
-	Name     string // name that the wrapper sends: 1 to MaxNameLen bytes, no NUL; with a Rule any such name
+	Name     string // name of the spans: 1 to MaxNameLen bytes, no NUL; with a Rule any such name
 	DMax     int64  // nanoseconds, at least 1
 	BinWidth int64  // nanoseconds, at least 1
 	Bins     int    // at least 1; delays beyond the last bin count in the last bin

@@ -90,5 +90,5 @@ func labelOf(probe string) (label uint32, ok bool) {
 		return 0, false
 	}
 	n, err := strconv.ParseUint(digits, 10, 32)
-	return uint32(n), err == nil && 1 <= n && n <= wrapperLabels
+	return uint32(n), err == nil && 1 <= n && n <= numLabels
 }

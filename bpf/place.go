@@ -174,8 +174,8 @@ func (c *Collector) disinherit(pid int) {
 	}
 }
 
-// isWhole reports whether everything in a VM since a time was counted in its slot.
-func (c *Collector) isWhole(pid int, from int64) bool { return c.since[pid] <= from }
+// hasSlotSince reports whether everything in a VM since a time was counted in its slot.
+func (c *Collector) hasSlotSince(pid int, from int64) bool { return c.since[pid] <= from }
 
 // meet records the times since which VMs have their slots. If other VMs had no slot, a VM that got
 // its slot since the last reading may have had none for some time.

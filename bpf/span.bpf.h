@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 
-/* The wrapper's spans: user_trace events become outcome instances here. */
+/* Spans of the application: user_trace events become outcome instances here. */
 
 #ifndef SPAN_BPF_H
 #define SPAN_BPF_H
@@ -33,7 +33,7 @@ enum {
 
 enum { EVENT_START = 1, EVENT_END = 2, EVENT_FAIL = 3 };
 
-#define WRAPPER_VERSION 1
+#define ENCODING_VERSION 1
 
 /* At most this many outcomes share a label. User space refuses more. */
 #define OUTCOMES_PER_LABEL 8
@@ -378,7 +378,7 @@ static __always_inline bool begin_event(struct event *e)
 /* Processes an event whose arguments were read. */
 static __always_inline void take_event(struct event *e)
 {
-	if (e->version != WRAPPER_VERSION || e->kind < EVENT_START || e->kind > EVENT_FAIL || !e->name)
+	if (e->version != ENCODING_VERSION || e->kind < EVENT_START || e->kind > EVENT_FAIL || !e->name)
 		count_other(FOREIGN);
 	else if (e->kind == EVENT_START)
 		start(e);
@@ -406,7 +406,7 @@ int span(void *ctx)
 	return 0;
 }
 
-/* The argument of the function that the wrapper calls if the VM has no probes: a tuple. Its numbers
+/* The argument of the function that the application beamscope calls if the VM has no probes: a tuple. Its numbers
  * are small integers. Its texts are large integers, whose bytes the VM stores in memory with the
  * lowest first: the text, a zero byte, and more. The class may be 0. */
 struct called {
@@ -470,7 +470,7 @@ static __always_inline bool read_called(void *ctx, struct event *e)
 	return true;
 }
 
-/* At the function that the wrapper calls if the VM has no probes. */
+/* At the function that the application beamscope calls if the VM has no probes. */
 SEC("uprobe.multi")
 int span_call(void *ctx)
 {

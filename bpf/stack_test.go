@@ -25,9 +25,8 @@ const (
 // chain uses them, so that a growing program is noticed before the kernel refuses it.
 const stackSpare = 32
 
-// TestStackDepth computes, from the instructions of the objects for both architectures, those
-// that take samples or find a namespace included, how much stack each chain of calls uses. It needs no kernel: a new kernel hides what an
-// older one refuses.
+// TestStackDepth computes the stack of each chain of calls from the instructions of all objects, for both
+// architectures. It needs no kernel: a new kernel hides what an older one refuses.
 func TestStackDepth(t *testing.T) {
 	objects, err := filepath.Glob("*_gen.o")
 	if err != nil || len(objects) != 6 {

@@ -29,7 +29,7 @@ type Instance struct {
 	PID        int // of the VM
 	Status     Status
 	Start, End int64  // nanoseconds of CLOCK_MONOTONIC
-	ID         uint64 // id from the wrapper
+	ID         uint64 // id of the span
 	Parent     uint64 // id of the parent instance, 0: none
 	Process    uint64 // Erlang process that started it: number | serial<<32 | node<<48
 	Class      string // class of a failure, at most 63 bytes; "" if it has none

@@ -69,7 +69,7 @@ func (h Hits) Add(o Hits) Hits {
 // Others are counts that belong to no outcome.
 type Others struct {
 	Hits    Hits   // runs of the programs, with any result
-	Foreign uint64 // events on our labels that the wrapper's version 1 did not send
+	Foreign uint64 // events on our labels that do not follow version 1 of the encoding
 
 	// Starts that discovery could not use: Nameless have a name that could not be read or is
 	// invalid, Unnoted came when there were too many names.
@@ -200,7 +200,7 @@ func (c *Collector) Read(n uint64) ([]Counts, Others, error) {
 			counts := Counts{Outcome: c.entries[i].number, PID: pid}
 			counts.Counters, counts.Bins = c.readRow(i, slot, row)
 			counts.Stray = c.readColumns(i, slot, windows)
-			if c.isWhole(pid, from) {
+			if c.hasSlotSince(pid, from) {
 				c.counts = append(c.counts, counts)
 			}
 		}

@@ -40,8 +40,8 @@ func definitions(f *File, r *reporter) map[string]*Definition {
 	return defined
 }
 
-// checkOperators reports operators that have the same name as something else. A name identifies a
-// probe, so it must be unique. If a definition consists only of an operator, both may have the
+// checkOperators reports operators that have the same name as something else. A name identifies an
+// outcome, so it must be unique. If a definition consists only of an operator, both may have the
 // same name.
 func checkOperators(f *File, defined map[string]*Definition, r *reporter) {
 	outcomes, operators := map[string]bool{}, map[string]*Operator{}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Comparison holds the last pairs of ΔQs of a probe, an observed and a calculated one for each
+// A Comparison holds the last pairs of ΔQs of an outcome, an observed and a calculated one for each
 // window, and measures their distance over several windows. It finds a small difference that lasts
 // as surely as a large one that has just begun. After it is made it allocates nothing.
 //

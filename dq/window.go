@@ -20,7 +20,7 @@ const MaxWindow = 1024
 // integers, so inserting a ΔQ and removing it leaves no rounding error.
 const fixedOne = 1 << 52
 
-// A Window holds the distribution functions of the last ΔQs of a probe, and gives their mean with
+// A Window holds the distribution functions of the last ΔQs of an outcome, and gives their mean with
 // confidence bounds at each edge of its grid. Wide bounds show a system that is not stationary.
 // Insert adds a ΔQ, and drops the oldest one if the window is full. A full window allocates
 // nothing.

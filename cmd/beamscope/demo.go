@@ -156,7 +156,7 @@ with keys to make something go wrong.
   atf   two workers side by side, both have to finish: b makes one slow
 
 Without a terminal, and with --headless, it prints a frame a second, and for 5 of
-every 20 seconds something is wrong: watch the ΔQ of the probe.
+every 20 seconds something is wrong: watch the ΔQ of the outcome called probe.
 
 If eBPF cannot be used, it says why and shows a recording instead.
 

@@ -157,7 +157,7 @@ func newRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [-c scope.yaml]",
 		Short: "Observe running Erlang VMs",
-		Long: `Observes running Erlang VMs. For each window it shows the observed ΔQ of each probe,
+		Long: `Observes running Erlang VMs. For each window it shows the observed ΔQ of each outcome,
 the one that the diagram calculates, and the triggers that fired. Without a
 scope file it finds the VMs of this machine and their spans automatically. It then also
 observes garbage collections and file operations, and while there are no spans also
@@ -430,7 +430,7 @@ func (f *framePrinter) sayUnseen(w *session.WrapperStatus) error {
 	return err
 }
 
-// sayMissing is sayUnseen for a text, which is complete however short it is.
+// sayMissing is sayUnseen for a recorded text: it needs no least duration.
 func (f *framePrinter) sayMissing() error {
 	missing, err := f.missing()
 	for _, s := range missing {

@@ -10,7 +10,7 @@ type Loss struct {
 	Exits      uint64 // exits of processes that were not recorded: failures that appear as timeouts
 	Crowded    uint64 // instances and losses of VMs that have no slot of their own
 	Rejected   uint64 // events of a known outcome that could otherwise not be understood
-	Unpaired   uint64 // instances overtaken by another start with the same key, so that their end is unknown
+	Unpaired   uint64 // instances with an unknown end: another start took their place, or messages were out of step
 }
 
 // A LossReason describes a reason of losses.
@@ -23,11 +23,11 @@ type LossReason struct {
 	Of func(*Loss) *uint64
 }
 
-// numLossReasons is the number of reasons.
-const numLossReasons = 8
+// NumLossReasons is the number of reasons of losses.
+const NumLossReasons = 8
 
 // LossReasons returns all reasons. Recordings keep the counters in this order.
-func LossReasons() [numLossReasons]LossReason {
+func LossReasons() [NumLossReasons]LossReason {
 	return [...]LossReason{
 		{"unreadable", "unreadable", "an argument could not be read", func(l *Loss) *uint64 { return &l.Unreadable }},
 		{"no room", "no_room", "too many spans were open", func(l *Loss) *uint64 { return &l.NoRoom }},
@@ -40,7 +40,7 @@ func LossReasons() [numLossReasons]LossReason {
 	}
 }
 
-// Total returns the sum over all reasons. It and Add name each counter, because they must not allocate.
+// Total returns the sum over all reasons: at most so many instances are missing or, with Exits, wrong. It and Add name each counter, because they must not allocate.
 func (l Loss) Total() uint64 {
 	return l.Unreadable + l.NoRoom + l.Missed + l.Cut + l.Exits + l.Crowded + l.Rejected + l.Unpaired
 }

@@ -4,7 +4,8 @@
 // A [Source] delivers the instances that ended in a window. Every source keeps these invariants:
 //
 //   - Loss is never failure. Lost instances are counted in [Loss] and never turned
-//     into a timeout.
+//     into a timeout. The exception are failures by an exit that was not recorded, see
+//     Exits there.
 //   - An instance ends once, by whatever comes first; later ends are late.
 //   - A timeout ends at start + dMax, and belongs to the window that contains
 //     that time, also when its end event arrives later.
@@ -56,7 +57,7 @@ func (s Status) String() string {
 // instances in the same way. Exactly one of Span, Wrapper and VM is set.
 type Spec struct {
 	Name     string // as in the configuration
-	Span     string // name of the spans of user_trace that are its instances
+	Span     string // name of the application's spans that are its instances
 	Wrapper  string // name of the spans that the published wrapper sends over TCP
 	VM       Events // events of the VM that start and end its instances
 	BinWidth time.Duration

@@ -37,7 +37,7 @@ type Source interface {
 type Leaver interface {
 	// LeaveOut leaves out a VM for some time, and longer each time, and returns that time. From now
 	// on batches contain nothing of the VM: its open instances are not counted. If next is true,
-	// the VM pays until the next plan begins, which may equal the current one. Then everything that
+	// the VM pays until the next plan begins. That plan may equal the current one. Everything that
 	// is open when it begins is lost as cut. The goroutine of the other methods calls it. The error
 	// wraps [ErrNotLeft].
 	LeaveOut(v VM) (length time.Duration, next bool, err error)

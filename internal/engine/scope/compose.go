@@ -65,7 +65,7 @@ func (e *Engine) calculateOutcome(p *Outcome, program *diagram.Program) error {
 	if !ok {
 		return nil
 	}
-	p.CalculatedFrom, p.CalculatedInsufficient = e.weakest(part)
+	p.CalculatedFrom, p.CalculatedInsufficient = e.fewestInstances(part)
 	value, _ := program.Value(p.Name)
 	if value.Empty() {
 		p.CalculatedFrom = 0
@@ -93,7 +93,7 @@ func (e *Engine) sampling(uses []diagram.Use) (s dq.Sampling) {
 	return s
 }
 
-// weakest returns the number of instances of the outcome with the fewest, and the reason why the
+// fewestInstances returns the number of instances of the outcome with the fewest, and the reason why the
 // calculated ΔQ gives no verdict. It returns fewInstances as the reason only if no outcome has a
 // worse one.
 // A branch of a choice counts by its share. The error of a distribution function with n instances
@@ -101,7 +101,7 @@ func (e *Engine) sampling(uses []diagram.Use) (s dq.Sampling) {
 // instances does not count, because the calculated ΔQ allows all its possibilities. The same
 // holds for an outcome whose VM is ambiguous, but then there is no verdict. If nothing is
 // calculated, least is meaningless.
-func (e *Engine) weakest(part part) (least uint64, why string) {
+func (e *Engine) fewestInstances(part part) (least uint64, why string) {
 	least = math.MaxUint64
 	for i, name := range part.behind {
 		p, share := e.leaf(name), part.shares[i]
@@ -136,8 +136,8 @@ func (e *Engine) deltaQ(name string) *dq.DeltaQ {
 }
 
 // leaf returns the row of an outcome for the VM that is being evaluated. It returns this VM's own
-// row, or that of the only other VM with the outcome if nothing of it has ever happened here. It
-// returns nil if several VMs are possible.
+// row. If this VM never had an event of the outcome, leaf returns the row of the only other VM that
+// has the outcome, or nil if there are several.
 func (e *Engine) leaf(name string) *Outcome {
 	own, has := e.rows[seriesKey{name, e.vm}]
 	if has && e.series[seriesKey{name, e.vm}].lively {

@@ -80,7 +80,7 @@ type Outcome struct {
 	// has no instances.
 	Calculated     *dq.DeltaQ
 	CalculatedMean Mean
-	CalculatedFrom uint64 // number of instances of the outcome with the fewest, see weakest
+	CalculatedFrom uint64 // number of instances of the outcome with the fewest, see Engine.fewestInstances
 
 	// Judgements on the QTA; nil without a QTA, or without data.
 	Judgement           *dq.Judgement

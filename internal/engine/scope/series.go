@@ -39,7 +39,7 @@ type series struct {
 	seen   sighting // the last window with a row
 	begun  bool     // a window of the series has been observed
 	lively bool     // the series is active: it has had an event, an instance or a loss
-	silent *int64   // time since which no instance has ended; nil if one may have
+	silent *int64   // start of the silence, in which no instance ended; nil if there is none
 }
 
 // updateSilence updates how long an outcome has been silent.

@@ -68,7 +68,7 @@ func TriggerKinds() []TriggerKind {
 		},
 		{
 			Name: "divergence", Short: "off the calculated",
-			Help:    "observed and calculated ΔQ are apart by more than bins and chance explain, three windows in a row. True is 0.05, or say how far in probability",
+			Help:    "observed and calculated ΔQ are apart by more than bins and chance explain, three windows in a row. `true` means a distance of 0.05 in probability; a number is another distance",
 			Default: isTrue, Share: true, parse: parseDivergence,
 		},
 		{
@@ -78,7 +78,7 @@ func TriggerKinds() []TriggerKind {
 		},
 		{
 			Name: "hazard", Short: "QTA nearly missed",
-			Help:    "the observed or the calculated ΔQ violates the QTA, or has less slack in probability, twice in a row. True is no slack, or a share, as in 0.1",
+			Help:    "the observed or the calculated ΔQ violates the QTA, or has less slack in probability than this share, as in 0.1, two windows in a row. `true` means no slack",
 			Default: isTrue, Share: true, parse: parseHazard,
 		},
 		{
@@ -88,7 +88,7 @@ func TriggerKinds() []TriggerKind {
 		},
 		{
 			Name: "loss", Short: "something is lost",
-			Help:    "more is lost in a window, or it is not observed as a whole. True is nothing at all, or how many, as in 10",
+			Help:    "a window loses more instances than this number, as in 10, or is not observed as a whole. `true` means 0",
 			Default: isTrue, parse: parseLoss,
 		},
 		{
@@ -103,7 +103,7 @@ func TriggerKinds() []TriggerKind {
 		},
 		{
 			Name: "silence", Short: "nothing ends",
-			Help:    "no instance has ended for so long. True is three windows, or a time, as in 10s",
+			Help:    "no instance has ended for this time, as in 10s. `true` means three windows",
 			Default: isTrue, parse: parseSilence,
 		},
 	}

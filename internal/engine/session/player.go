@@ -248,13 +248,6 @@ func recordedOtherwise(plan outcome.Plan, base, c config.Config) error {
 	return nil
 }
 
-// Paused reports whether the player waits.
-func (p *Player) Paused() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.paused
-}
-
 // Pause makes the player pause or continue.
 func (p *Player) Pause(wait bool) { p.change(func() { p.paused = wait }) }
 

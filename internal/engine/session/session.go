@@ -305,8 +305,8 @@ func isSpan(s outcome.Spec) bool { return s.Span != "" }
 
 // openVMs opens the sources of VMs. Attaching programs may be impossible, because the kernel or
 // the user's rights do not allow it or no VM has probes. Then spans are read from the VMs'
-// memory. If the plan needs more, that is an error where the VMs are to blame. Where eBPF cannot be
-// used, those outcomes are marked as not observed, provided that there are others.
+// memory. If the plan needs more and the VMs lack it, that is an error. If eBPF cannot be used,
+// the outcomes that need it are marked as not observed, provided that there are others.
 func (s *sources) openVMs(ctx context.Context, c config.Config, plan, inKernel outcome.Plan, o Options) (err error) {
 	s.vms, err = vmsource.New(ctx, vmsource.Config{
 		Target: c.Target, Plan: inKernel, Discover: o.Discover, Explain: o.Discover && c.Explain, Progress: o.Progress,
@@ -336,7 +336,7 @@ func (s *sources) openVMs(ctx context.Context, c config.Config, plan, inKernel o
 }
 
 // doWithout continues without programs in the kernel, which cannot be attached for the given
-// reason. It returns that as an error if the plan cannot do without.
+// reason. It returns that as an error if an outcome of the plan needs such a program.
 func (s *sources) doWithout(plan outcome.Plan, why error, o Options) error {
 	if !unattached(why) {
 		return why

@@ -40,7 +40,7 @@ func fileFields() []field[Config] {
 			"instead, this number of standard errors to either side of the mean, as in the thesis: 1.96 for example. They hold [less often](confidence.md#coverage) than for a normal distribution",
 			func(c *Config) *float64 { return &c.StandardErrors }).with("none"),
 		integerField("samples", 1, maxSamples, "instances that a window needs for a verdict on it", func(c *Config) *uint64 { return &c.Samples }),
-		durationField("hold_off", 0, maxHoldOff, "time between two firings of one trigger at least", func(c *Config) *time.Duration { return &c.HoldOff }),
+		durationField("hold_off", 0, maxHoldOff, "least time between two firings of a trigger", func(c *Config) *time.Duration { return &c.HoldOff }),
 		booleanField("explain", "`true`: slow instances are [explained](explain.md), for all outcomes with `span`", func(c *Config) *bool { return &c.Explain }),
 		section("wrapper", "how to reach systems with the published wrapper", "see there",
 			func(r *reader, v value, c *Config) (err error) { c.Wrapper, err = r.wrapper(v); return err },
@@ -72,7 +72,7 @@ func snapshotsFields() []field[Snapshots] {
 		plain("dir", "folder to write them to", func(s *Snapshots) *string { return &s.Dir }, (*reader).name, quote),
 		integerField("before", 0, maxBefore, "windows before the one in which a trigger fired", func(s *Snapshots) *int { return &s.Before }),
 		durationField("after", 0, maxAfter, "for how long to go on after it", func(s *Snapshots) *time.Duration { return &s.After }),
-		integerField("keep", 1, maxKeep, "number of snapshots, beyond which the oldest go", func(s *Snapshots) *int { return &s.Keep }),
+		integerField("keep", 1, maxKeep, "largest number of snapshots; beamscope deletes the oldest beyond it", func(s *Snapshots) *int { return &s.Keep }),
 		size,
 	}
 }
@@ -94,7 +94,7 @@ func wrapperFields() []field[Wrapper] {
 
 // outcomeFields returns the keys of an outcome. Those of its origin depend on each other.
 func outcomeFields() []field[Outcome] {
-	later := func(name, section, help, unset string, write func(Outcome) string) field[Outcome] {
+	unread := func(name, section, help, unset string, write func(Outcome) string) field[Outcome] {
 		return field[Outcome]{Key: Key{Name: name, Help: help, Default: unset, Section: section}, write: write}
 	}
 	const ofVM = "outcomes-of-the-vm"
@@ -117,21 +117,21 @@ func outcomeFields() []field[Outcome] {
 	fitted := booleanField("fitted", "`true`: beamscope chose the scale, see [run](run.md#limits-that-beamscope-chose). Saved scope files say so; take it out when you set `dmax` by hand", func(o *Outcome) *bool { return &o.Scale.Fitted })
 	bins.always, dMax.always, exponent.always = true, true, true
 	return []field[Outcome]{
-		later("span", "", "name of the spans, as in `beamscope:start_span(<<\"worker_1\">>)`: 1 to 255 bytes", "the outcome's name", Outcome.writtenSpan),
-		later("wrapper", "", "instead of `span`: name of the spans that the [published wrapper](#wrapper) sends", "", func(o Outcome) string { return quoted(o.Wrapper) }),
-		later("vm", ofVM, "instead of `span`: name of an outcome of the VM that is built in", "", func(o Outcome) string { return quoted(o.VM.Builtin) }),
-		later("start", ofVM, "instead of `span`: events of the VM that start instances", "", func(o Outcome) string { return quoted(o.VM.Start) }),
-		later("end", ofVM, "with `start`: events of the VM that end instances", "", func(o Outcome) string { return quoted(o.VM.End) }),
-		later("key", ofVM, "with `start` and `end`: the argument that an instance's start and end have in common", "the process of each", func(o Outcome) string { return writtenKey(o.VM) }),
-		later("pair", ofVM, "with `start` and `end`: which start belongs to an end, `first`, `last` or `fifo`", "`last`", Outcome.writtenPairing),
-		later("group", ofVM, "property that also groups instances: `pid` or `mfa`, and with `vm`, or `start` and `end`, any argument of the starts; not with `wrapper`", "nothing", func(o Outcome) string { return quoted(o.Group) }),
+		unread("span", "", "name of the spans, as in `beamscope:start_span(<<\"worker_1\">>)`: 1 to 255 bytes", "the outcome's name", Outcome.writtenSpan),
+		unread("wrapper", "", "instead of `span`: name of the spans that the [published wrapper](#wrapper) sends", "", func(o Outcome) string { return quoted(o.Wrapper) }),
+		unread("vm", ofVM, "instead of `span`: name of an outcome of the VM that is built in", "", func(o Outcome) string { return quoted(o.VM.Builtin) }),
+		unread("start", ofVM, "instead of `span`: events of the VM that start instances", "", func(o Outcome) string { return quoted(o.VM.Start) }),
+		unread("end", ofVM, "with `start`: events of the VM that end instances", "", func(o Outcome) string { return quoted(o.VM.End) }),
+		unread("key", ofVM, "with `start` and `end`: the argument that an instance's start and end have in common", "the process of each", func(o Outcome) string { return writtenKey(o.VM) }),
+		unread("pair", ofVM, "with `start` and `end`: which start belongs to an end, `first`, `last` or `fifo`", "`last`", Outcome.writtenPairing),
+		unread("group", ofVM, "property that also groups instances: `pid` or `mfa`, and with `vm`, or `start` and `end`, any argument of the starts; not with `wrapper`", "nothing", func(o Outcome) string { return quoted(o.Group) }),
 		dMax,
 		exponent,
 		bins,
 		fitted,
-		later("exit", "", "`timeout`: a span whose process dies times out. `failure`: it fails, at the moment of the exit. Not with `wrapper`", "`timeout`", Outcome.writtenExit),
-		later("explain", "", "`true` or `false`: whether its slow instances are [explained](explain.md). With `span` only", "as `explain` above `outcomes`", Outcome.writtenExplain),
-		later("qta", "qta", "what is required", "nothing", func(o Outcome) string { return flow(o.QTA.pairs()) }),
-		later("triggers", "triggers", "what is an incident", "nothing", func(o Outcome) string { return flow(triggerPairs(o.Triggers)) }),
+		unread("exit", "", "`timeout`: a span whose process dies times out. `failure`: it fails, at the moment of the exit. Not with `wrapper`", "`timeout`", Outcome.writtenExit),
+		unread("explain", "", "`true` or `false`: whether its slow instances are [explained](explain.md). With `span` only", "as `explain` above `outcomes`", Outcome.writtenExplain),
+		unread("qta", "qta", "what is required", "nothing", func(o Outcome) string { return flow(o.QTA.pairs()) }),
+		unread("triggers", "triggers", "what is an incident", "nothing", func(o Outcome) string { return flow(triggerPairs(o.Triggers)) }),
 	}
 }

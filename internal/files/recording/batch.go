@@ -21,7 +21,8 @@ const (
 // unobserved is the bit after those of the figures in countsFields.
 const unobserved = 1 << numFigures
 
-const numFigures = 19
+// numFigures is the number of counters of an outcome.
+const numFigures = 11 + outcome.NumLossReasons
 
 // parentBit is the bit after the status, and means that an instance has a parent. traceBit means
 // that its trace follows.

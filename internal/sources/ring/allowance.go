@@ -17,7 +17,7 @@ const (
 	// maxSaved is the processor time that a user may save up for searches.
 	maxSaved = 500 * time.Millisecond
 
-	// maxOwed is the debt of all searches, in processor time, from which on users without a history wait.
+	// maxOwed is a debt of processor time. While all searches together owe more, users without a history wait.
 	maxOwed = 4 * time.Second
 
 	// unpaced is the processor time after which a search waits until nothing is owed. It is enough for

@@ -424,9 +424,9 @@ func (o *observed) isBlind(w outcome.Window) bool {
 
 // settleOverrun accounts for spans that lost both of their records. Their outcome is unknown, so
 // each outcome counts them as loss. If a ring was overwritten, they count in the first of the
-// windows that are not observed for that reason. Open spans may have lost their end, and are
-// excluded. If some of them turn out to have lost nothing, more spans have lost both records. These
-// count as soon as no open span is in doubt.
+// windows that are not observed for that reason. An open span may have lost its end, so that one record
+// counts for it at first. If 10 records are lost and 4 spans are open, at least 3 spans have lost both. If the
+// 4 end later with both of their records, 5 have. The other 2 count as soon as no open span is in doubt.
 func (o *observed) settleOverrun(w outcome.Window) {
 	v := &o.overrun
 	if !v.due || len(o.schedule) == 0 {

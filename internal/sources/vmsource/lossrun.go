@@ -38,9 +38,9 @@ func (s *Source) noteNoRoom(counts []outcome.Counts) {
 	for i := range counts {
 		lost[counts[i].Outcome] += counts[i].Loss.NoRoom
 	}
-	for name := range s.crowded {
+	for name := range s.noRoom {
 		if _, observed := lost[name]; !observed {
-			delete(s.crowded, name)
+			delete(s.noRoom, name)
 		}
 	}
 	for i := range counts {
@@ -50,9 +50,9 @@ func (s *Source) noteNoRoom(counts []outcome.Counts) {
 			continue
 		}
 		delete(lost, name)
-		run := s.crowded[name]
+		run := s.noRoom[name]
 		begins, over := run.next(n)
-		s.crowded[name] = run
+		s.noRoom[name] = run
 		switch {
 		case begins:
 			s.note("outcome %s: %d events found no room in the kernel's tables: too many instances are open at a time, or too many processes have messages. Windows in which that happens are insufficient", name, n)

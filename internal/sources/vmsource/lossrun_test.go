@@ -44,7 +44,7 @@ func TestUnrecordedIsTold(t *testing.T) {
 // The VMs of an outcome count together.
 func TestNoRoomIsTold(t *testing.T) {
 	const why = "found no room in the kernel's tables: too many instances are open at a time, or too many processes have messages. Windows in which that happens are insufficient"
-	s := Source{crowded: make(map[string]lossRun)}
+	s := Source{noRoom: make(map[string]lossRun)}
 	for n, step := range []struct {
 		hop, hopOfOther, mailbox uint64
 		want                     []string
@@ -67,7 +67,7 @@ func TestNoRoomIsTold(t *testing.T) {
 	}
 	s.noteNoRoom([]outcome.Counts{{Outcome: "hop", Loss: outcome.Loss{NoRoom: 1}}})
 	s.noteNoRoom(nil)
-	if len(s.crowded) > 0 {
-		t.Errorf("%v is kept for an outcome that is no longer observed", s.crowded)
+	if len(s.noRoom) > 0 {
+		t.Errorf("%v is kept for an outcome that is no longer observed", s.noRoom)
 	}
 }

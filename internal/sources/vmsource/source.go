@@ -54,7 +54,7 @@ type Progress struct {
 	Loaded, All int // numbers of programs: loaded, and needed
 }
 
-// A Source observes running Erlang VMs with eBPF: the spans of the wrapper, and the events of
+// A Source observes running Erlang VMs with eBPF: spans of the application, and the events of
 // their own probes, paired and counted in the kernel. It ignores specs of other sources. A plan may
 // consist of those alone; then it observes nothing.
 type Source struct {
@@ -105,7 +105,7 @@ type Source struct {
 	placeless map[int]bool // pids of VMs without a place
 	toldCrowd map[int]int  // reported number of a user's VMs without a place
 
-	crowded       map[string]lossRun // events that found no room, by outcome
+	noRoom        map[string]lossRun // events that found no room, by outcome
 	unrecorded    lossRun            // lost events for explanations
 	toldUnwatched bool               // a notice has reported that a process could not be watched
 
@@ -188,7 +188,7 @@ func New(ctx context.Context, cfg Config) (*Source, error) {
 		names:     newNames(cfg.Target.Symbols),
 
 		functions: new(registry),
-		crowded:   make(map[string]lossRun),
+		noRoom:    make(map[string]lossRun),
 		toldCrowd: make(map[int]int),
 
 		preparing: make(map[usdt.Process]bool),
@@ -421,7 +421,7 @@ func (s *Source) begin(p outcome.Plan, o *observation) {
 }
 
 // needsProbes reports whether the VMs of a plan need probes: an outcome has events there, or none
-// does without. Spans do not count, because other means observe them in a VM without probes.
+// works without probes. Spans do not count, because other means observe them in a VM without probes.
 func needsProbes(specs []outcome.Spec) bool {
 	threads := false
 	for _, spec := range ours(specs) {
@@ -745,8 +745,8 @@ func (s *Source) noteSkipped(skipped usdt.Skipped) {
 }
 
 // Exits are swept at this interval even if windows are longer, because there is room for the
-// exits of some seconds. A sweep covers only exits so long ago that no program can still be about
-// to count them. For the same reason a window is swept only when it has been over for some time.
+// exits of some seconds. A sweep covers only older exits: every program that could count them has
+// finished. For the same reason a window is swept only when it has been over for some time.
 const sweepPeriod, sweepLag = time.Second, time.Second
 
 // sweepExits makes room for further exits of processes.

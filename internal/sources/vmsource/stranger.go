@@ -17,7 +17,7 @@ import (
 )
 
 // Programs at an executable run in every process that maps it. Any user can map it and jump to a
-// probe. Such a process that is not observed is a stranger here, or a process outside the plan: it
+// probe. Such a process that is not observed is called a stranger: it
 // is not a VM, or could not be examined. Its hits cost as much as those of a VM, and it takes a
 // slot. So once there is a stranger, VMs are attached to one by one.
 

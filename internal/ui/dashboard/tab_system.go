@@ -300,7 +300,7 @@ all   = s:both -> s:first;    diagrams that are defined elsewhere
 # …  // …  /* … */            comments
 
 x and y are names of outcomes, or expressions themselves. A name is
-letters, digits and _. Every definition and every operator is a probe:
+letters, digits and _. Every definition and every operator is an outcome:
 its ΔQ is calculated, and observed where there are spans of its name.
 system, where there is one, is the whole, and comes last.`
 
