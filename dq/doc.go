@@ -1,4 +1,4 @@
-// Package dq contains quality attenuation (ΔQ): delay and failure of an outcome in one improper
+// Package dq computes with quality attenuation (ΔQ): delay and failure of an outcome in one improper
 // distribution, and the algebra that composes them.
 //
 // ΔQ(t) is the probability that an outcome succeeds within a time t of its start. It need not reach

@@ -1,5 +1,5 @@
-// Package figures contains the forms of figures, as JSON and for people, and of names, so that they
-// are the same everywhere.
+// Package figures formats numbers and names for people and as JSON, so that they look the same
+// everywhere.
 package figures
 
 import (

@@ -1,4 +1,5 @@
-// Package price limits the cost of observing for the observed VMs.
+// Package price decides when observing costs the observed VMs too much, and which VM or user to leave
+// out then.
 package price
 
 import (

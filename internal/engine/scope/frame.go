@@ -1,5 +1,5 @@
-// Package scope is the engine of the oscilloscope. It requests window after window from the
-// sources, and makes frames from their counts. Consumers that show or store data read only
+// Package scope turns the counts of each window into a frame. A [Scope] requests window after window
+// from the sources, and its [Engine] makes the frame. Consumers that show or store data read only
 // frames.
 package scope
 

@@ -1,4 +1,4 @@
-// Package seen has the words for the ways in which events and outcomes are seen. The list of probes,
+// Package seen names the ways in which beamscope observes events and outcomes. The list of probes,
 // the doctor, scope files and JSON use them.
 package seen
 

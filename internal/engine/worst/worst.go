@@ -1,4 +1,4 @@
-// Package worst keeps the worst explained instances of an observation, and where the time of all of
+// Package worst keeps the slowest explained instances of an observation, and sums where the time of all of
 // them went.
 package worst
 

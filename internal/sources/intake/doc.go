@@ -1,3 +1,3 @@
-// Package intake contains the common parts of sources that read text from others: they cut it into
+// Package intake is what sources that read text from others share: they cut it into
 // lines, count and report lines that cannot be understood, and count instances.
 package intake
