@@ -89,3 +89,41 @@ func pidReuseOn(t *testing.T, otp erlang.OTP) {
 		})
 	}
 }
+
+// A target that is a PID means the process that has it at first. After that process has ended, and its open
+// spans are settled, the source has ended too, though another VM has the PID.
+func TestPIDIsOneProcess(t *testing.T) { onBoth(t, pidIsOneProcessOn) }
+
+func pidIsOneProcessOn(t *testing.T, otp erlang.OTP) {
+	before := vmtest.StartOn(t, otp, erlang.Options{Carrier: erlang.Ring})
+	p := outcome.Plan{From: monotonic.Now() + int64(window), Window: window, Specs: []outcome.Spec{spec("a", 5*time.Second)}}
+	s, err := New(t.Context(), Config{Target: vm.Target{PID: before.PID()}, Plan: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	r := &run{Source: s, t: t, plan: p, total: make(map[string]outcome.Counts)}
+	r.awaitObserved()
+	vmtest.Eval(t, before, `[beamscope:start_span(<<"a">>) || _ <- [1, 2, 3]], ok`)
+	r.collectTo(monotonic.Now())
+	if err := syscall.Kill(before.PID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-before.Done()
+	killed := monotonic.Now()
+	after := startWithPID(t, otp, before.PID())
+	for {
+		w := p.At(r.number)
+		r.number++
+		vmtest.WaitUntil(w.To + int64(window))
+		recordedSpans(t, after, 5)
+		_, err := s.Collect(t.Context(), w)
+		if errors.Is(err, outcome.ErrEnded) {
+			return
+		}
+		s.Watch(t.Context())
+		if err != nil || w.From > killed+int64(time.Minute) || slices.ContainsFunc(s.Status(), func(st Status) bool { return st.Since > killed }) {
+			t.Fatalf("%d ms after the end: %v, %+v", (w.From-killed)/1e6, err, s.Status())
+		}
+	}
+}

@@ -137,6 +137,7 @@ type Source struct {
 	cfg     Config
 	now     func() int64
 	finder  vm.Finder
+	target  usdt.Process // with a PID as the target: the process that it meant at first
 	guard   guard.Guard
 	budget  *intake.Budget
 	notices *intake.Notices
@@ -219,6 +220,7 @@ func New(ctx context.Context, cfg Config) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.target = vms[0].Process
 	running, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	first := make(chan struct{})
@@ -334,8 +336,16 @@ func (s *Source) search(ctx context.Context, vms []vm.VM, first chan<- struct{})
 			s.notices.Add("%v", err)
 			continue
 		}
-		vms = found
+		vms = s.ofTarget(found)
 	}
+}
+
+// ofTarget removes VMs that got the PID of the target after its process had ended.
+func (s *Source) ofTarget(vms []vm.VM) []vm.VM {
+	if s.cfg.Target.PID == 0 {
+		return vms
+	}
+	return slices.DeleteFunc(vms, func(v vm.VM) bool { return v.Process != s.target })
 }
 
 // lookPeriod returns the maximum interval between searches for VMs.
