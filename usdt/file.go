@@ -179,11 +179,17 @@ func findBuildID(reader *noteReader, area section) string {
 // has the exported functions, and then in the file of [File.UseSymbols]. Of several
 // definitions the global one counts.
 //
+// A breakpoint within an instruction crashes the process that reaches it. So the other file is
+// believed only if a function begins at the address, according to [File.FunctionStarts].
+//
 // The error is ErrNoSymbol where the name is not defined, or defined more than
-// once with different addresses, and ErrFormat where a symbol table is malformed
-// or the symbol is not in an executable segment of the file.
+// once with different addresses, or where the other file is not believed. It is ErrFormat where a
+// symbol table is malformed or the symbol is not in an executable segment of the file.
 func (f *File) Symbol(name string) (address, offset uint64, err error) {
-	address, err = f.symbolAddress(name)
+	address, apart, err := f.symbolAddress(name)
+	if err == nil && apart {
+		err = f.checkStart(address)
+	}
 	if err == nil {
 		offset, err = f.image.fileOffset(address, 1, true)
 	}
@@ -197,10 +203,23 @@ func (f *File) Symbol(name string) (address, offset uint64, err error) {
 // file: uninitialised ones are not. It is looked up as [File.Symbol] does, with the
 // same errors.
 func (f *File) Variable(name string) (address uint64, err error) {
-	if address, err = f.symbolAddress(name); err != nil {
+	if address, _, err = f.symbolAddress(name); err != nil {
 		return 0, fmt.Errorf("symbol %q: %w", name, err)
 	}
 	return address, nil
+}
+
+// checkStart returns an error that wraps ErrNoSymbol unless a function begins at an address from the
+// file of [File.UseSymbols].
+func (f *File) checkStart(address uint64) error {
+	starts, err := f.FunctionStarts()
+	if err != nil {
+		return fmt.Errorf("%w that can be checked: %w", ErrNoSymbol, err)
+	}
+	if _, found := slices.BinarySearch(starts, address); !found {
+		return fmt.Errorf("%w: by %s it is at %#x, where no function begins", ErrNoSymbol, f.SymbolsFrom(), address)
+	}
+	return nil
 }
 
 // Function returns the name of the function that contains an address, as linked. It uses the
@@ -229,17 +248,19 @@ func (f *File) Function(address uint64) (string, error) {
 	return "", fmt.Errorf("function at %#x: %w", address, ErrNoSymbol)
 }
 
-// symbolAddress returns the address that a name is linked at.
-func (f *File) symbolAddress(name string) (uint64, error) {
+// symbolAddress returns the address that a name is linked at. apart reports that it comes from the file of
+// [File.UseSymbols].
+func (f *File) symbolAddress(name string) (address uint64, apart bool, err error) {
 	found, lookupErr := f.image.lookup(map[string]bool{name: true})
-	address, err := found[name].exported()
+	address, err = found[name].exported()
 	if err != nil && lookupErr != nil {
 		err = lookupErr
 	}
 	if errors.Is(err, ErrNoSymbol) && f.debug != nil {
-		return f.debug.symbolAddress(name)
+		address, _, err = f.debug.symbolAddress(name)
+		return address, true, err
 	}
-	return address, err
+	return address, false, err
 }
 
 // Probes returns the probes of a provider or, if provider is "", of all
