@@ -398,9 +398,6 @@ func (c *Collector) wanted() map[tap]string {
 		}
 		taps[labelTap(callLabel)] = "discovery"
 	}
-	if c.opts.Explain {
-		taps[detailTap()] = "explanations"
-	}
 	need := func(o Outcome) string {
 		what := fmt.Sprintf("outcome %q", o.Name)
 		if o.ExitFails {

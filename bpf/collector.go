@@ -97,7 +97,7 @@ type Options struct {
 	// to no outcome, see [Collector.Discovered]. It does not count their spans.
 	Discover bool
 
-	// Explain prepares the log, and the programs that fill it, for later outcomes with Explain.
+	// Explain makes room for the log, for later outcomes with Explain. Until then no program fills it.
 	// Without it there is a log only if there is such an outcome at first, and otherwise
 	// [Collector.Change] has no room for one.
 	Explain bool

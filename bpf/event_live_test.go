@@ -626,6 +626,40 @@ func TestEventsAfterDarkTime(t *testing.T) {
 	}
 }
 
+// The programs that fill the log are attached only while an outcome has Explain, also with the option
+// Explain: before and after that they cost nothing.
+func TestLogOnlyWhileExplained(t *testing.T) {
+	vm := vmtest.Start(t, oneScheduler())
+	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}, Explain: true})
+	c.Observe(vm)
+	const probe = "message__queued" // no outcome has it
+	checkSemaphore := func(when string, want uint16) {
+		t.Helper()
+		if got := vmtest.Semaphore(t, vm.PID(), probe); got != want {
+			t.Errorf("%s: the semaphore of %s is %d, want %d", when, probe, got, want)
+		}
+	}
+	change := func(o bpf.Outcome) {
+		t.Helper()
+		for {
+			from := after(c)
+			_, err := c.Change(t.Context(), from, c.Opts.Window, []bpf.Outcome{o})
+			c.ReadTo(max(from, monotonic.Now()))
+			if !errors.Is(err, bpf.ErrLate) { // loading the programs takes longer than a window
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+		}
+	}
+	checkSemaphore("before", 0)
+	change(explained(load(endless)))
+	checkSemaphore("explained", 1)
+	change(load(endless))
+	checkSemaphore("afterwards", 0)
+}
+
 // If the layout of processes is unknown, their states are unknown too, and only the label of the
 // token is known for a message to an alias.
 func TestEventsWithoutLayout(t *testing.T) {

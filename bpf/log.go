@@ -50,11 +50,12 @@ func (l *Loss) add(m Loss) {
 func (c *Collector) Explains() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.explains()
+	return c.opts.Explain || c.explains()
 }
 
+// explains reports whether any outcome of the current or the next plan has Explain.
 func (c *Collector) explains() bool {
-	return c.opts.Explain || slices.ContainsFunc(c.plans, func(p plan) bool { return explained(p.outcomes) })
+	return slices.ContainsFunc(c.plans, func(p plan) bool { return explained(p.outcomes) })
 }
 
 func explained(outcomes []Outcome) bool {

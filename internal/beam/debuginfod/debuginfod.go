@@ -21,6 +21,7 @@ import (
 
 	"github.com/beamscope/beamscope/internal/files/atomicfile"
 	"github.com/beamscope/beamscope/internal/files/trusted"
+	"github.com/beamscope/beamscope/usdt"
 )
 
 var (
@@ -98,7 +99,7 @@ func (c *Client) Fetch(ctx context.Context, buildID string) error {
 		return fmt.Errorf("%w: %q is not a build ID", ErrNone, buildID)
 	}
 	path := filepath.Join(c.folder, buildID, "debuginfo")
-	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() > 0 { // other clients use an empty file to note that no server had the data
+	if isCached(path, buildID) {
 		return nil
 	}
 	folder, err := trusted.MakeFolder(filepath.Dir(path))
@@ -110,7 +111,7 @@ func (c *Client) Fetch(ctx context.Context, buildID string) error {
 	defer cancel()
 	var errs []error
 	for _, server := range c.servers {
-		err := c.from(ctx, server+"/buildid/"+buildID+"/debuginfo", path)
+		err := c.from(ctx, server, buildID, path)
 		if err == nil {
 			return nil
 		}
@@ -125,9 +126,9 @@ func (c *Client) Fetch(ctx context.Context, buildID string) error {
 	return errors.Join(errs...)
 }
 
-// from fetches a file from one server.
-func (c *Client) from(ctx context.Context, from, to string) (err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
+// from fetches a file from one server, and checks it before it takes the place of another one.
+func (c *Client) from(ctx context.Context, server, buildID, to string) (err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/buildid/"+buildID+"/debuginfo", nil)
 	if err != nil {
 		return err
 	}
@@ -145,18 +146,53 @@ func (c *Client) from(ctx context.Context, from, to string) (err error) {
 	case answer.ContentLength > c.MaxBytes:
 		return fmt.Errorf("%w: %d bytes, at most %d", ErrLimit, answer.ContentLength, c.MaxBytes)
 	}
+	file, err := os.CreateTemp(filepath.Dir(to), ".answer-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close(), os.Remove(file.Name())) }()
+	n, err := io.Copy(file, io.LimitReader(answer.Body, c.MaxBytes+1))
+	switch {
+	case err != nil:
+		return err
+	case n > c.MaxBytes:
+		return fmt.Errorf("%w: more than %d bytes", ErrLimit, c.MaxBytes)
+	case n == 0:
+		return fmt.Errorf("%w: an empty file", ErrNone)
+	}
+	if err := checkBuild(file, buildID); err != nil {
+		return err
+	}
 	return atomicfile.WriteBy(to, func(w io.Writer) error {
-		n, err := io.Copy(w, io.LimitReader(answer.Body, c.MaxBytes+1))
-		switch {
-		case err != nil:
-			return err
-		case n > c.MaxBytes:
-			return fmt.Errorf("%w: more than %d bytes", ErrLimit, c.MaxBytes)
-		case n == 0:
-			return fmt.Errorf("%w: an empty file", ErrNone)
-		}
-		return nil
+		_, err := io.Copy(w, io.NewSectionReader(file, 0, n))
+		return err
 	})
+}
+
+// isCached reports whether a file of the cache is of a build. Other clients use an empty file to note that no
+// server had the data.
+func isCached(path, buildID string) bool {
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	f, err := usdt.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return f.BuildID() == buildID
+}
+
+// checkBuild returns an error that wraps ErrNone unless a file is an ELF file with this build ID.
+func checkBuild(r io.ReaderAt, buildID string) error {
+	f, err := usdt.NewFile(r)
+	if err != nil {
+		return fmt.Errorf("%w: the answer is no such file: %w", ErrNone, err)
+	}
+	if got := f.BuildID(); got != buildID {
+		return fmt.Errorf("%w: the answer has the build ID %q", ErrNone, got)
+	}
+	return nil
 }
 
 // withoutURL returns the message of a request's error without the URL.

@@ -15,9 +15,21 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/internal/beam/debuginfod"
+	"github.com/beamscope/beamscope/usdt"
 )
 
-const buildID = "94bcd90b66fca38e41e627fa3a2ec089b2e498be"
+// fixture is a file with symbols.
+const fixture = "../../../testdata/executables/dwarf5.so"
+
+// buildID is the one of the fixture.
+var buildID = func() string {
+	f, err := usdt.Open(fixture)
+	if err != nil {
+		panic(err)
+	}
+	defer f.Close()
+	return f.BuildID()
+}()
 
 // serve starts a server with a handler.
 func serve(t *testing.T, answer http.HandlerFunc) string {
@@ -48,7 +60,7 @@ func TestFetch(t *testing.T) {
 		if r.URL.Path != "/buildid/"+buildID+"/debuginfo" {
 			t.Errorf("asked for %s", r.URL.Path)
 		}
-		fmt.Fprint(w, "symbols")
+		http.ServeFile(w, r, fixture)
 	})
 	c, path := client(t, serve(t, notFound)+" "+has+"/")
 	for range 2 {
@@ -56,8 +68,26 @@ func TestFetch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, err := os.ReadFile(path); err != nil || string(got) != "symbols" || asked.Load() != 1 {
-		t.Errorf("%q, %v, asked %d times", got, err, asked.Load())
+	want, wantErr := os.ReadFile(fixture)
+	if got, err := os.ReadFile(path); errors.Join(err, wantErr) != nil || !bytes.Equal(got, want) || asked.Load() != 1 {
+		t.Errorf("%d bytes, %v, asked %d times", len(got), err, asked.Load())
+	}
+}
+
+// Fetch replaces a file in the cache that is not of the build.
+func TestUnusableCache(t *testing.T) {
+	c, path := client(t, serve(t, func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, fixture) }))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("0123456789"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Fetch(t.Context(), buildID); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := usdt.Open(path); err != nil || f.BuildID() != buildID || f.Close() != nil {
+		t.Errorf("the file was not replaced: %v", err)
 	}
 }
 
@@ -78,8 +108,12 @@ func TestBadAnswers(t *testing.T) {
 		answer http.HandlerFunc
 		want   error // nil: any
 	}{
-		"not there": {notFound, debuginfod.ErrNone},
-		"empty":     {func(http.ResponseWriter, *http.Request) {}, debuginfod.ErrNone},
+		"not there":  {notFound, debuginfod.ErrNone},
+		"empty":      {func(http.ResponseWriter, *http.Request) {}, debuginfod.ErrNone},
+		"no symbols": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "0123456789") }, debuginfod.ErrNone},
+		"of another build": {func(w http.ResponseWriter, r *http.Request) {
+			http.ServeFile(w, r, "../../../testdata/executables/variables5.so")
+		}, debuginfod.ErrNone},
 		"too large": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", fmt.Sprint(most+1))
 			fmt.Fprint(w, strings.Repeat("x", most+1))
@@ -112,8 +146,11 @@ func TestBadAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, path := client(t, serve(t, test.answer))
 			c.MaxBytes = most
-			if name == "silent" {
+			switch name {
+			case "silent":
 				c.Patience = 50 * time.Millisecond
+			case "of another build":
+				c.MaxBytes = 1 << 20
 			}
 			err := c.Fetch(t.Context(), buildID)
 			if err == nil || test.want != nil && !errors.Is(err, test.want) {

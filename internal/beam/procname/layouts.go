@@ -220,13 +220,13 @@ func (l *Layouts) spend(owner int, d time.Duration) {
 var errStripped = errors.New("it has been stripped of its debugging information; install the package that has it (-dbg, -dbgsym or -debuginfo), give its folder with --symbols, or use a VM built with it")
 
 // readDebugOf reads from the executable or, if it was stripped, from its separate debugging
-// information: first as the process sees it, then as beamscope sees it.
+// information.
 func readDebugOf[T any](ctx context.Context, store *symbols.Store, p usdt.Process, f *usdt.File, read func(ctx context.Context, exe, debug *usdt.File) (T, error)) (T, error) {
 	found, err := read(ctx, f, f)
 	if !errors.Is(err, debuginfo.ErrNone) {
 		return found, err
 	}
-	apart, ok := store.Find(ctx, f, p)
+	apart, ok := store.Find(ctx, f)
 	if !ok {
 		if again, err := usdt.OpenProcess(p.PID); err != nil || again != p {
 			return found, usdt.ErrProcessGone

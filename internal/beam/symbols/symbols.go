@@ -3,8 +3,8 @@
 //
 // It looks in folders that the user has named, then at the usual places, as gdb does (see gdb's
 // manual, "Debugging Information in Separate Files"): by the build ID of the executable, and by the
-// name in its section .gnu_debuglink. It looks in the file system of the process, and then in that
-// of this process.
+// name in its section .gnu_debuglink. It looks in the file system of this process only. Any user can give a
+// process another file system, with files there that seem to belong to root.
 package symbols
 
 import (
@@ -24,7 +24,7 @@ const Usual = "/usr/lib/debug"
 const byBuildID = ".build-id"
 
 // maxBytes is the maximum size of a file whose checksum is needed.
-const maxBytes = 1 << 30
+const maxBytes = 256 << 20
 
 // A Store finds files. A nil Store has no folders, and looks only at the usual places. Several
 // goroutines may use it at once.
@@ -37,15 +37,15 @@ type Store struct {
 // in the places where a package has it; or the tree of debuginfod's cache.
 func New(folders ...string) *Store { return &Store{folders: folders} }
 
-// Find opens the file with the symbols of an executable that a process runs. The file must belong
+// Find opens the file with the symbols of an executable. The file must belong
 // to the same build: it has the executable's build ID or, if the executable has none, the checksum
-// in its .gnu_debuglink. Its owner must be root or the owner of the executable, because any user
-// can give their own process other files at the usual places. In a folder of the Store, the owner
+// in its .gnu_debuglink. Its owner must be root or the owner of the executable, because other users
+// may be able to write to folders beside it. In a folder of the Store, the owner
 // may also be the user of this process, or the user who called it by sudo. The caller closes the
 // file.
 //
 // A file system in user space may not answer. Then Find waits forever.
-func (s *Store) Find(ctx context.Context, exe *usdt.File, p usdt.Process) (f *usdt.File, ok bool) {
+func (s *Store) Find(ctx context.Context, exe *usdt.File) (f *usdt.File, ok bool) {
 	w := newWanted(ctx, exe)
 	if s != nil {
 		for _, folder := range s.folders {
@@ -57,16 +57,14 @@ func (s *Store) Find(ctx context.Context, exe *usdt.File, p usdt.Process) (f *us
 			}
 		}
 	}
-	from := []usdt.Process{p}
-	if self, err := usdt.OpenProcess(os.Getpid()); err == nil && self != p {
-		from = append(from, self)
+	self, err := usdt.OpenProcess(os.Getpid())
+	if err != nil {
+		return nil, false
 	}
 	for _, name := range w.usual() {
-		for _, p := range from {
-			file, err := p.OpenFile(name)
-			if f, ok := w.accept(ctx, file, err); ok {
-				return f, true
-			}
+		file, err := self.OpenFile(name)
+		if f, ok := w.accept(ctx, file, err); ok {
+			return f, true
 		}
 	}
 	return nil, false
@@ -150,10 +148,11 @@ func (w wanted) sameBuild(ctx context.Context, f *usdt.File) bool {
 }
 
 // trusts reports whether a file belongs to root, to the owner of the executable, or to one of
-// these users.
+// these users. Files without a size are of the kernel, such as a process's command line, which belongs to
+// root and contains what the process wants.
 func (w wanted) trusts(f *usdt.File, owners []uint32) bool {
 	of, err := ownerOf(f)
-	if err != nil {
+	if info, statErr := f.Stat(); err != nil || statErr != nil || info.Size() == 0 {
 		return false
 	}
 	if of == 0 {

@@ -1,9 +1,14 @@
 package symbols_test
 
 import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -56,20 +61,11 @@ func separated(t *testing.T, buildID bool) (exe *usdt.File, debug string) {
 	return exe, debug
 }
 
-func self(t *testing.T) usdt.Process {
-	t.Helper()
-	p, err := usdt.OpenProcess(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
 // found reports whether a store finds symbols of an executable, and checks that they are the
 // stripped ones.
 func found(t *testing.T, s *symbols.Store, exe *usdt.File) bool {
 	t.Helper()
-	f, ok := s.Find(t.Context(), exe, self(t))
+	f, ok := s.Find(t.Context(), exe)
 	if !ok {
 		return false
 	}
@@ -230,5 +226,73 @@ func TestUseSymbols(t *testing.T) {
 	}
 	if !exe.AllSymbols() || exe.HasSymbols() || exe.SymbolsFrom() != debug {
 		t.Errorf("all %v, own %v, from %q", exe.AllSymbols(), exe.HasSymbols(), exe.SymbolsFrom())
+	}
+}
+
+// The place of a function in another file counts only if a function begins there. A breakpoint anywhere else
+// would crash the process.
+func TestMovedFunction(t *testing.T) {
+	const exported, function = "taken", "hidden" // the fixture exports all of its functions
+	path, debug := filepath.Join(t.TempDir(), "beam.smp"), filepath.Join(t.TempDir(), "beam.smp.debug")
+	copyTo(t, "../../../testdata/executables/variables5.so", path)
+	whole, err := usdt.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, _, err := whole.Symbol(exported)
+	if err := errors.Join(err, whole.Close()); err != nil {
+		t.Fatal(err)
+	}
+	vmtest.Separate(t, path, debug)
+	if out, err := exec.Command("objcopy", "--redefine-sym", exported+"="+function, debug).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for by, ok := range map[int64]bool{0: true, 1: false, 3: false, -1: false, 1 << 40: false} {
+		moved := filepath.Join(t.TempDir(), "moved.debug")
+		copyTo(t, debug, moved)
+		move(t, moved, function, by)
+		exe, err := usdt.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := usdt.Open(moved)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exe.UseSymbols(f)
+		got, _, err := exe.Symbol(function)
+		if ok && (got != want || err != nil) || !ok && !errors.Is(err, usdt.ErrNoSymbol) {
+			t.Errorf("moved by %d: %#x, %v; it is at %#x", by, got, err, want)
+		}
+		if err := exe.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// move changes the address of a symbol in a file.
+func move(t *testing.T, path, name string, by int64) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := elf.NewFile(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := f.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(all, func(s elf.Symbol) bool { return s.Name == name })
+	if i < 0 {
+		t.Fatalf("%s has no symbol %q", path, name)
+	}
+	const entry, value = 24, 8 // sizes of an entry, and of what is before the address; all omits the first entry
+	at := int(f.SectionByType(elf.SHT_SYMTAB).Offset) + (i+1)*entry + value
+	binary.LittleEndian.PutUint64(data[at:], uint64(int64(all[i].Value)+by))
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -60,7 +60,7 @@ func (v VM) findSymbols(ctx context.Context, f *usdt.File) {
 	if f.HasSymbols() {
 		return
 	}
-	if debug, ok := v.symbols.Find(ctx, f, v.Process); ok {
+	if debug, ok := v.symbols.Find(ctx, f); ok {
 		f.UseSymbols(debug)
 	}
 }

@@ -100,14 +100,33 @@ func (s *Source) pause() time.Duration {
 // absent returns the cells of VMs that may have recorded spans of a window in a ring that was not
 // found yet. They count nothing, and the window is not observed. Without programs in the kernel, no
 // other source counts the spans of these VMs. They are not shown until their ring is found, unless
-// another VM had their PID.
+// another VM had their PID. VMs without a place follow: whatever they record is not read.
 func (s *Source) absent(e *ledger.Era, w outcome.Window) (pages [][]intake.Cell) {
 	for _, pid := range slices.Sorted(maps.Keys(s.vms)) {
 		if st := s.vms[pid]; st.reading == nil && (w.From < st.lacks || s.cfg.Kernel != nil && st.absence.hides(w)) {
 			pages = append(pages, unobserved(st.id, e))
 		}
 	}
+	for _, id := range s.unplaced {
+		pages = append(pages, unobserved(id, e))
+	}
 	return pages
+}
+
+// maxUnplaced limits the number of VMs without a place that are listed by themselves.
+const maxUnplaced = 16
+
+// crowd is the name of all further VMs without a place.
+const crowd = "further VMs"
+
+// noteUnplaced records that a VM has no place.
+func (s *Source) noteUnplaced(id outcome.VM) {
+	switch n := len(s.unplaced); {
+	case n < maxUnplaced:
+		s.unplaced = append(s.unplaced, id)
+	case n == maxUnplaced:
+		s.unplaced = append(s.unplaced, outcome.VM{Node: crowd})
+	}
 }
 
 // unobserved returns the cells of a VM for a window that was not observed.

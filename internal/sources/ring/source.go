@@ -125,7 +125,7 @@ type Config struct {
 	// because the application's environment says so.
 	Kernel Kernel
 
-	// Explain means that spans of discovered names will be explained.
+	// Explain means that spans of discovered names will be explained, until a plan explains nothing any more.
 	Explain bool
 
 	maxScan uint64 // see the constant, which applies if this is 0
@@ -161,6 +161,7 @@ type Source struct {
 	room      *room                 // for open spans
 	rooms     map[int]*room         // likewise, by user
 	left      []*reading            // of dropped VMs that have not ended yet
+	unplaced  []outcome.VM          // VMs for which there is no place, see noteUnplaced
 }
 
 // A station is a VM and the state of its ring.
@@ -277,6 +278,8 @@ func (s *Source) control() control {
 	return c
 }
 
+func isExplained(s outcome.Spec) bool { return s.Explain }
+
 // needsKernel reports whether only programs in the kernel can observe an outcome in full.
 func needsKernel(s outcome.Spec) bool { return s.Explain || s.ExitFails || s.Group != "" }
 
@@ -363,12 +366,14 @@ func (s *Source) admit(_ context.Context, vms []vm.VM) {
 	users := s.places()
 	vms = slices.Clone(vms)
 	slices.SortStableFunc(vms, func(a, b vm.VM) int { return cmp.Compare(users[a.User], users[b.User]) })
+	s.unplaced = s.unplaced[:0]
 	for _, v := range vms {
 		if st := s.vms[v.PID()]; st != nil && st.vm.Process == v.Process {
 			continue
 		}
 		if why := s.full(v.User); why != "" {
 			s.once("%s: beamscope does not read the spans of later ones", why)
+			s.noteUnplaced(outcome.VM{PID: v.PID(), Node: v.Node})
 			continue
 		}
 		exit, err := v.Watch()
@@ -716,6 +721,9 @@ func (s *Source) Plan(_ context.Context, p outcome.Plan) error {
 	changed, err := s.schedule.With(p, s.next, nameOf)
 	if err != nil {
 		return err
+	}
+	if last := s.schedule[len(s.schedule)-1].Plan.Specs; slices.ContainsFunc(last, isExplained) && !slices.ContainsFunc(p.Specs, isExplained) {
+		s.cfg.Explain = false // explanations were given up
 	}
 	s.schedule = changed
 	s.noteKernel()

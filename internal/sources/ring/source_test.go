@@ -208,6 +208,40 @@ func TestUnknownVMIsNotObserved(t *testing.T) {
 	}
 }
 
+// Windows of VMs without a place are not observed. Beyond some VMs, one row stands for all others.
+func TestUnplacedVMs(t *testing.T) {
+	s := newSource(Config{})
+	var vms []vm.VM
+	for pid := range maxVMs/2 + maxUnplaced + 3 {
+		process := usdt.Process{PID: 1 + pid, StartTime: 1}
+		s.vms[1+pid] = &station{vm: vm.VM{Process: process, User: 1}, id: outcome.VM{PID: 1 + pid}}
+		if vms = append(vms, s.vms[1+pid].vm); pid >= maxVMs/2 {
+			delete(s.vms, 1+pid)
+		}
+	}
+	schedule, err := ledger.Schedule(nil).With(outcome.Plan{Window: time.Second, Specs: []outcome.Spec{spec("a", time.Second)}}, 0, nameOf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		s.admit(t.Context(), vms)
+		var got []outcome.VM
+		for _, page := range s.absent(&schedule[0], outcome.Window{To: int64(time.Second)}) {
+			if len(page) != 1 || !page[0].Counts.Unobserved {
+				t.Errorf("%+v", page)
+			}
+			got = append(got, page[0].Counts.VM)
+		}
+		if len(got) != maxUnplaced+1 || got[0] != (outcome.VM{PID: 1 + maxVMs/2}) || got[maxUnplaced] != (outcome.VM{Node: crowd}) {
+			t.Errorf("not observed: %v", got)
+		}
+	}
+	s.admit(t.Context(), vms[:1])
+	if pages := s.absent(&schedule[0], outcome.Window{To: int64(time.Second)}); len(pages) != 0 {
+		t.Errorf("the others have ended: %v", pages)
+	}
+}
+
 // If all places are taken, the VM of a user with few VMs gets that of a user with many. Users with as many
 // as others do not displace each other.
 func TestPlacesAreFair(t *testing.T) {

@@ -93,19 +93,18 @@ func (s *Source) attachedTo(v vm.VM) bool {
 
 // prepareOne reads the executable of a VM. It waits while too many others are being read.
 func (s *Source) prepareOne(v vm.VM) *preparedVM {
-	select {
-	case s.turns <- struct{}{}:
-		defer func() { <-s.turns }()
-	case <-s.running.Done():
-		return &preparedVM{vm: v, err: context.Cause(s.running)}
-	}
 	owner, err := v.Process.Owner()
 	if err != nil {
 		return &preparedVM{vm: v, err: err}
 	}
-	p, err := guard.Do(s.running, &s.guard, owner, preparePatience, func(ctx context.Context) (*preparedVM, error) {
-		return s.readImage(ctx, v)
-	})
+	var p *preparedVM
+	if waited := s.turns.do(s.running, owner, func() {
+		p, err = guard.Do(s.running, &s.guard, owner, preparePatience, func(ctx context.Context) (*preparedVM, error) {
+			return s.readImage(ctx, v)
+		})
+	}); waited != nil {
+		return &preparedVM{vm: v, err: waited}
+	}
 	if err != nil {
 		return &preparedVM{vm: v, err: fmt.Errorf("pid %d (%s): %w", v.PID(), v.Exe.Name, err)}
 	}

@@ -92,7 +92,7 @@ type Source struct {
 	preparing map[usdt.Process]bool // VMs whose executables are being read
 	prepared  chan *preparedVM      // the results
 	prepares  sync.WaitGroup
-	turns     chan struct{} // limits the number of simultaneous reads
+	turns     *turns
 	guard     guard.Guard
 	guesses   map[file]guesses // for the files that are attached to: see preparedVM
 	attached  map[file]int64   // for files attached to for all processes: when that began, nanoseconds of CLOCK_MONOTONIC
@@ -193,7 +193,7 @@ func New(ctx context.Context, cfg Config) (*Source, error) {
 
 		preparing: make(map[usdt.Process]bool),
 		prepared:  make(chan *preparedVM),
-		turns:     make(chan struct{}, prepareMost),
+		turns:     newTurns(),
 		guesses:   make(map[file]guesses),
 		attached:  make(map[file]int64),
 	}
