@@ -53,9 +53,6 @@ const (
 	// ready. VMs without probes do not count, because the plan may need some.
 	othersPatience = 2 * time.Second
 
-	// prepareMost is the largest number of executables that are read at the same time.
-	prepareMost = 4
-
 	// refusedMost is the largest number of notices about VMs that cannot be observed at a time.
 	refusedMost = 8
 )
