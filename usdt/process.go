@@ -57,9 +57,9 @@ func (s Skipped) String() string {
 	case 0:
 		return "all processes could be looked at"
 	case 1:
-		return fmt.Sprintf("a process could not be looked at: %v", s.Err)
+		return fmt.Sprintf("one process could not be examined: %v", s.Err)
 	}
-	return fmt.Sprintf("%d processes could not be looked at, the first: %v", s.Count, s.Err)
+	return fmt.Sprintf("%d processes could not be examined, the first: %v", s.Count, s.Err)
 }
 
 func (proc procFS) open(pid int) (Process, error) {

@@ -739,7 +739,7 @@ func (s *Source) scan(now int64) ([]vm.VM, error) {
 // previous search.
 func (s *Source) noteSkipped(skipped usdt.Skipped) {
 	if skipped.Count > s.unlooked {
-		s.note("%s: whether they are VMs is not known", skipped)
+		s.note("%s. beamscope does not know whether VMs are among them", skipped)
 	}
 	s.unlooked = skipped.Count
 }

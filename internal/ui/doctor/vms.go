@@ -26,7 +26,7 @@ const (
 func (e *examination) vms(ctx context.Context) {
 	vms, skipped, err := e.VMs(ctx)
 	if skipped.Count > 0 && !errors.Is(err, vm.ErrHidden) {
-		e.add("processes", Warning, skipped.String()+": whether they are VMs is not known", "")
+		e.add("processes", Warning, skipped.String()+". beamscope does not know whether VMs are among them", "")
 	}
 	if err != nil {
 		e.done(e.noVM(err))
