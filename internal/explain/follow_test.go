@@ -134,7 +134,7 @@ func TestFollow(t *testing.T) {
 			90010 end 1 7`,
 		start: 10, end: 90010, want: `
 			10-22 running 1
-			22-80000 timer 1: the time of its receive ran out, as in timer:sleep
+			22-80000 timer 1: its receive timed out: it slept, or the message that it waited for did not come
 			80000-80005 running 1
 			80005-90000 waiting 2 inferred by 2>1 90000..90007
 				80005-90000 running 2 inferred
@@ -161,7 +161,7 @@ func TestFollow(t *testing.T) {
 			90010 end 1 7`,
 		start: 10, end: 90010, want: `
 			10-22 running 1
-			22-20000 timer 1: the time of its receive ran out, as in timer:sleep
+			22-20000 timer 1: its receive timed out: it slept, or the message that it waited for did not come
 			20000-80005 running 1
 			80005-90000 waiting 2 inferred by 2>1 90000..90007
 				80005-90000 running 2 inferred

@@ -303,9 +303,9 @@ func TestKinds(t *testing.T) {
 			90 end 1 7`,
 		start: 10, end: 90, want: `
 			10-20 running 1
-			20-70 timer 1: the time of its receive ran out, as in timer:sleep
+			20-70 timer 1: its receive timed out: it slept, or the message that it waited for did not come
 			70-75 running 1
-			75-80 timer 1: the time of its receive ran out, as in timer:sleep
+			75-80 timer 1: its receive timed out: it slept, or the message that it waited for did not come
 			80-90 running 1`,
 	}, {
 		name: "exit", events: `

@@ -9,7 +9,7 @@ import (
 
 // Reasons for waits that no other process explains.
 const (
-	reasonTimer   = "the time of its receive ran out, as in timer:sleep"
+	reasonTimer   = "its receive timed out: it slept, or the message that it waited for did not come"
 	reasonTimeout = "the call timed out: no answer came in time"
 	reasonExit    = "an exit signal ended the process"
 	reasonSignal  = "neither a message that it took nor its timer woke it"

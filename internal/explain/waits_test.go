@@ -7,7 +7,7 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 )
 
-const sleeps = ": the time of its receive ran out, as in timer:sleep"
+const sleeps = ": its receive timed out: it slept, or the message that it waited for did not come"
 
 // A wait that a timer ends is not a wait for a message that comes meanwhile and is taken later.
 func TestTimeout(t *testing.T) {

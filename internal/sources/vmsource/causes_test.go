@@ -55,7 +55,7 @@ func causes() []cause {
 
 		{scenario: "lock", of: ofProcess("holder", trace.Waiting, trace.Running)},
 		{scenario: "handed_over", of: ofProcess("queue_2", trace.Mailbox), behind: 90},
-		{scenario: "sleep", of: ofKind(trace.Timer), reason: "the time of its receive ran out"},
+		{scenario: "sleep", of: ofKind(trace.Timer), reason: "its receive timed out"},
 		{scenario: "timer", of: ofKind(trace.Timer), reason: "the message of a timer"},
 		{scenario: "port_message", of: func(s trace.Share) bool { return s.Kind == trace.External && strings.HasPrefix(s.Detail, "#Port<") }},
 	}

@@ -680,7 +680,7 @@ func judged(sp *trace.Span, p part) judgement {
 		if sp.Kind == trace.Unexplained {
 			return begins(trace.Unexplained, sp.Reason, "it waits in a receive with a time")
 		}
-		return begins(trace.Timer, sp.Reason, "the time of its receive ran out")
+		return begins(trace.Timer, sp.Reason, "its receive timed out")
 	case "suspended":
 		return says(sp.Kind == trace.Suspended && sp.Other == p.of)
 	case "timer":
