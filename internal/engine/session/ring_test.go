@@ -258,7 +258,7 @@ func exitsOfStockVM(t *testing.T, beam *erlang.VM) {
 	}
 }
 
-// What is open in a VM that is killed is lost, however its outcome is observed. It does not time out.
+// Instances that are open when their VM is killed are lost, however their outcome is observed. They do not time out.
 func TestOpenInKilledVM(t *testing.T) {
 	vmtest.NeedEBPF(t)
 	for what, carrier := range map[string]erlang.Carrier{"probes": erlang.Probes, "ring": erlang.Ring} {
