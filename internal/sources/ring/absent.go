@@ -119,9 +119,10 @@ const maxUnplaced = 16
 // crowd is the name of all further VMs without a place.
 const crowd = "further VMs"
 
-// noteUnplaced records that a VM has no place.
+// noteUnplaced records that a VM has no place, until the next search for VMs.
 func (s *Source) noteUnplaced(id outcome.VM) {
 	switch n := len(s.unplaced); {
+	case slices.Contains(s.unplaced, id):
 	case n < maxUnplaced:
 		s.unplaced = append(s.unplaced, id)
 	case n == maxUnplaced:

@@ -316,9 +316,8 @@ func (s *Source) once(format string, args ...any) {
 // search.
 func (s *Source) search(ctx context.Context, vms []vm.VM, first chan<- struct{}) {
 	looked := s.now() // last search for VMs
+	s.admit(ctx, vms)
 	for {
-		s.admit(ctx, vms)
-		vms = nil // they may end at any time
 		s.searchAll(ctx)
 		s.noteStopped()
 		if first != nil {
@@ -339,7 +338,7 @@ func (s *Source) search(ctx context.Context, vms []vm.VM, first chan<- struct{})
 			s.notices.Add("%v", err)
 			continue
 		}
-		vms = s.ofTarget(found)
+		s.admit(ctx, s.ofTarget(found))
 	}
 }
 
@@ -359,7 +358,7 @@ func (s *Source) lookPeriod() time.Duration {
 	return searchPeriod / 2 // the time between two searches is up to a searchPeriod
 }
 
-// admit adds new VMs, those of users with few VMs first.
+// admit adds new VMs, those of users with few VMs first. vms are all that a search has found.
 func (s *Source) admit(_ context.Context, vms []vm.VM) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -373,7 +372,9 @@ func (s *Source) admit(_ context.Context, vms []vm.VM) {
 		}
 		if why := s.full(v.User); why != "" {
 			s.once("%s: beamscope does not read the spans of later ones", why)
-			s.noteUnplaced(outcome.VM{PID: v.PID(), Node: v.Node})
+			if s.vms[v.PID()] == nil {
+				s.noteUnplaced(outcome.VM{PID: v.PID(), Node: v.Node})
+			}
 			continue
 		}
 		exit, err := v.Watch()
@@ -417,6 +418,7 @@ func (s *Source) full(user int) string {
 	if st := s.displaced(users, users[user]); st != nil {
 		s.notices.Add("the spans of %v of user %d are no longer read: VMs of users with fewer VMs need the place", st.id, st.vm.User)
 		s.drop(st)
+		s.noteUnplaced(st.id)
 	}
 	if len(s.vms)+len(s.left) < maxVMs {
 		return ""
