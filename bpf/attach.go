@@ -357,7 +357,7 @@ func (c *Collector) needs() map[string][]string {
 	return needs
 }
 
-// Detach removes the attachment's probes. Open spans time out, unless [Collector.CutVM] gives them up.
+// Detach removes the attachment's probes. Open spans time out, unless [Collector.CutVMs] gives them up.
 func (a *Attachment) Detach() error {
 	a.c.mu.Lock()
 	defer a.c.mu.Unlock()

@@ -44,6 +44,12 @@ type kernelArrivals struct {
 	Left  uint64
 }
 
+type kernelAskedVm struct {
+	_     structs.HostLayout
+	CutNs uint64
+	Open  uint64
+}
+
 type kernelClock struct {
 	_    structs.HostLayout
 	Eras [2]struct {
@@ -75,14 +81,6 @@ const (
 	kernelColumnUNPAIRED    kernelColumn = 14
 	kernelColumnAMOUNT      kernelColumn = 15
 	kernelColumnCOLUMNS     kernelColumn = 16
-)
-
-type kernelCut uint32
-
-const (
-	kernelCutCUT_NONE kernelCut = 0
-	kernelCutCUT_ALL  kernelCut = 1
-	kernelCutCUT_VM   kernelCut = 2
 )
 
 type kernelExitKey struct {
@@ -387,11 +385,10 @@ type kernelSweepRequest struct {
 	_        structs.HostLayout
 	UntilNs  uint64
 	ForgetNs uint64
-	Cut      kernelCut
+	CutAll   uint32
 	Skip     uint32
-	Pid      uint64
+	Asked    uint64
 	Open     uint64
-	OpenPid  uint64
 	Expired  uint64
 	Exits    uint64
 	Queues   uint64
@@ -477,6 +474,7 @@ type kernelWorst struct {
 const (
 	kernelMapArming             = "arming"
 	kernelMapArrivals           = "arrivals"
+	kernelMapAskedVms           = "asked_vms"
 	kernelMapBorn               = "born"
 	kernelMapCells              = "cells"
 	kernelMapClocks             = "clocks"
@@ -672,6 +670,7 @@ type kernelProgramSpecs struct {
 type kernelMapSpecs struct {
 	Arming        *ebpf.MapSpec `ebpf:"arming"`
 	Arrivals      *ebpf.MapSpec `ebpf:"arrivals"`
+	AskedVms      *ebpf.MapSpec `ebpf:"asked_vms"`
 	Born          *ebpf.MapSpec `ebpf:"born"`
 	Cells         *ebpf.MapSpec `ebpf:"cells"`
 	Clocks        *ebpf.MapSpec `ebpf:"clocks"`
@@ -781,6 +780,7 @@ func (o *kernelObjects) Close() error {
 type kernelMaps struct {
 	Arming        *ebpf.Map `ebpf:"arming"`
 	Arrivals      *ebpf.Map `ebpf:"arrivals"`
+	AskedVms      *ebpf.Map `ebpf:"asked_vms"`
 	Born          *ebpf.Map `ebpf:"born"`
 	Cells         *ebpf.Map `ebpf:"cells"`
 	Clocks        *ebpf.Map `ebpf:"clocks"`
@@ -825,6 +825,7 @@ func (m *kernelMaps) Close() error {
 	return _KernelClose(
 		m.Arming,
 		m.Arrivals,
+		m.AskedVms,
 		m.Born,
 		m.Cells,
 		m.Clocks,

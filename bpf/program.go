@@ -172,6 +172,7 @@ func (c *Collector) sharedMaps() map[string]*ebpf.Map {
 		kernelMapCells:         c.maps.Cells,
 		kernelMapClocks:        c.maps.Clocks,
 		kernelMapArrivals:      c.maps.Arrivals,
+		kernelMapAskedVms:      c.maps.AskedVms,
 		kernelMapBorn:          c.maps.Born,
 		kernelMapExits:         c.maps.Exits,
 		kernelMapCrowdRuns:     c.maps.CrowdRuns,

@@ -16,27 +16,34 @@
 #include "settle.bpf.h"
 #include "watch.bpf.h"
 
-/* Which instances a sweep gives up. */
-enum cut {
-	CUT_NONE,
-	CUT_ALL,
-	CUT_VM, /* those of one VM that have neither timed out nor failed */
-};
-
 /* The parameters of a sweep, and its results. */
 struct sweep_request {
 	__u64 until_ns;  /* end instances whose deadline, or whose process's exit, is before this */
 	__u64 forget_ns; /* forget timed-out spans whose deadline is before this */
-	enum cut cut;
+	__u32 cut_all;   /* not 0: give up all instances */
 	__u32 skip;      /* not 0: do not sweep the queues */
-	__u64 pid;       /* VM of CUT_VM, and whose open spans are also counted in open_pid */
+	__u64 asked;     /* not 0: there are entries in asked_vms */
 	__u64 open;      /* out: spans that are still open */
-	__u64 open_pid;  /* out: open spans of the VM pid */
 	__u64 expired;   /* out: timed-out spans that are still remembered */
 	__u64 exits;     /* entries that the sweep keeps in exits */
 	__u64 queues;    /* entries that the sweep keeps in queues */
 	__u64 watches;   /* entries that the sweep keeps in watches */
 };
+
+/* What user space asks about a VM. */
+struct asked_vm {
+	__u64 cut_ns; /* give up instances that began before this and have neither timed out nor failed */
+	__u64 open;   /* out: spans that are still open */
+};
+
+/* From and for user space: the VMs that the next sweep treats separately, by pid. */
+#define MAX_ASKED 1024
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_ASKED);
+	__type(key, __u32);
+	__type(value, struct asked_vm);
+} asked_vms SEC(".maps");
 
 /* From and for user space: the request of the next sweep. */
 struct {
@@ -67,6 +74,7 @@ static __always_inline bool sweep_span(struct span *v, struct sweep_request *w,
 				       struct span *open, bool *timed_out)
 {
 	struct outcome *o;
+	struct asked_vm *asked = NULL;
 	struct ending end = {.end_ns = w->until_ns};
 	struct series s;
 
@@ -75,12 +83,15 @@ static __always_inline bool sweep_span(struct span *v, struct sweep_request *w,
 	o = bpf_map_lookup_elem(&outcomes, &open->outcome);
 	if (!o)
 		return false;
-	end.status = w->cut == CUT_ALL ? CUT : verdict(o, open, COLUMNS, &end.end_ns);
-	if (end.status == COLUMNS && w->cut == CUT_VM && open->key.pid == w->pid)
+	if (w->asked)
+		asked = bpf_map_lookup_elem(&asked_vms, &open->key.pid);
+	end.status = w->cut_all ? CUT : verdict(o, open, COLUMNS, &end.end_ns);
+	if (end.status == COLUMNS && asked && open->start_ns < asked->cut_ns)
 		end.status = CUT;
 	if (end.status == COLUMNS) {
 		w->open++;
-		w->open_pid += open->key.pid == w->pid;
+		if (asked)
+			asked->open++;
 		return false;
 	}
 	*timed_out = end.status != CUT;
@@ -228,7 +239,7 @@ int sweep(void *ctx)
 	if (!s || !e || !q || !p || !r)
 		return 0;
 	w = *r;
-	w.open = w.open_pid = w.expired = w.exits = w.queues = w.watches = 0;
+	w.open = w.expired = w.exits = w.queues = w.watches = 0;
 	if (may_have_entries(s)) {
 		bpf_for_each_map_elem(&spans, sweep_hashed, &w, 0);
 		s->left = w.open + w.expired;
@@ -247,7 +258,6 @@ int sweep(void *ctx)
 		p->left = w.watches;
 	}
 	r->open = w.open;
-	r->open_pid = w.open_pid;
 	r->expired = w.expired;
 	return 0;
 }

@@ -3,6 +3,7 @@ package bpf
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -84,6 +85,9 @@ type Swept struct {
 	Expired int // timed-out spans that are remembered
 }
 
+// maxAsked is MAX_ASKED of sweep.bpf.h.
+const maxAsked = 1024
+
 // Sweep ends every instance whose deadline, or whose process's exit, is before
 // until, nanoseconds of CLOCK_MONOTONIC. Call it with the end of a window before
 // reading that window.
@@ -102,13 +106,13 @@ func (c *Collector) Sweep(until int64) (Swept, error) {
 	return swept, err
 }
 
-// OpenSpans returns the number of spans of a VM that may still end.
-func (c *Collector) OpenSpans(pid int) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	req := kernelSweepRequest{Pid: uint64(pid), Skip: 1}
-	_, err := c.runSweep(&req)
-	return int(req.OpenPid), err
+// OpenSpans returns the number of spans of each VM that may still end.
+func (c *Collector) OpenSpans(pids ...int) (map[int]int, error) {
+	ask := make(map[int]int64, len(pids))
+	for _, pid := range pids {
+		ask[pid] = 0
+	}
+	return c.sweepVMs(ask, 0)
 }
 
 // CutOpen gives up all open instances, which count as Cut of the window that
@@ -116,17 +120,58 @@ func (c *Collector) OpenSpans(pid int) (int, error) {
 func (c *Collector) CutOpen(now int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, err := c.runSweep(&kernelSweepRequest{UntilNs: uint64(now), Cut: kernelCutCUT_ALL, Skip: 1})
+	_, err := c.runSweep(&kernelSweepRequest{UntilNs: uint64(now), CutAll: 1, Skip: 1})
 	return err
 }
 
-// CutVM gives up the open instances of a VM that has ended, which count as Cut of the window that
-// contains now. Those whose deadline is over by now, or whose process has exited, end as they do without it.
-func (c *Collector) CutVM(pid int, now int64) error {
+// CutVMs gives up open instances of VMs that have ended: those that began before the time of their VM
+// in ended, nanoseconds of CLOCK_MONOTONIC by pid. They count as Cut of the window that contains
+// now. Those whose deadline is over by now, or whose process has exited, end as they do without it.
+func (c *Collector) CutVMs(ended map[int]int64, now int64) error {
+	_, err := c.sweepVMs(ended, now)
+	return err
+}
+
+// sweepVMs sweeps until a time. It gives up the instances of VMs that began before the times in cut,
+// and returns the number of those that stay open.
+func (c *Collector) sweepVMs(cut map[int]int64, until int64) (open map[int]int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, err := c.runSweep(&kernelSweepRequest{UntilNs: uint64(now), Cut: kernelCutCUT_VM, Pid: uint64(pid), Skip: 1})
-	return err
+	open = make(map[int]int, len(cut))
+	for pids := range slices.Chunk(slices.Sorted(maps.Keys(cut)), maxAsked) {
+		if err := c.ask(cut, pids); err != nil {
+			return nil, err
+		}
+		_, err := c.runSweep(&kernelSweepRequest{UntilNs: uint64(until), Asked: 1, Skip: 1})
+		if err := errors.Join(err, c.answer(pids, open)); err != nil {
+			return nil, err
+		}
+	}
+	return open, nil
+}
+
+// ask prepares a sweep that treats some VMs separately.
+func (c *Collector) ask(cut map[int]int64, pids []int) error {
+	if c.closed {
+		return ErrClosed
+	}
+	for _, pid := range pids {
+		if err := c.maps.AskedVms.Put(uint32(pid), kernelAskedVm{CutNs: uint64(cut[pid])}); err != nil {
+			return fmt.Errorf("sweep the open spans of VM %d: %w", pid, err)
+		}
+	}
+	return nil
+}
+
+// answer reads how many instances of VMs a sweep has left open.
+func (c *Collector) answer(pids []int, open map[int]int) error {
+	var errs []error
+	for _, pid := range pids {
+		var vm kernelAskedVm
+		errs = append(errs, c.maps.AskedVms.LookupAndDelete(uint32(pid), &vm))
+		open[pid] = int(vm.Open)
+	}
+	return errors.Join(errs...)
 }
 
 func (c *Collector) runSweep(req *kernelSweepRequest) (Swept, error) {

@@ -2,10 +2,7 @@ package ring
 
 import (
 	"errors"
-	"io/fs"
-	"os"
 	"slices"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -16,31 +13,6 @@ import (
 	"github.com/beamscope/beamscope/internal/host/monotonic"
 	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
-
-// startWithPID starts a VM with a PID that is free. Others may start processes at the same time, so
-// it tries until the kernel gives it that PID.
-func startWithPID(t *testing.T, otp erlang.OTP, pid int) *erlang.VM {
-	t.Helper()
-	for {
-		err := os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(strconv.Itoa(pid-1)), 0)
-		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EROFS) {
-			vmtest.Missing(t, err)
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		beam, err := erlang.StartVM(t.Context(), otp, erlang.Options{Carrier: erlang.Ring, Args: []string{"+S", "2:2"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if beam.PID() == pid {
-			t.Cleanup(func() { _ = beam.Stop() })
-			return beam
-		}
-		if err := beam.Stop(); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 // A VM may have the PID of one that has just ended. Its ring is found, and its spans are its own. The
 // open spans of the other VM are lost, or its last windows are not observed.
@@ -71,7 +43,7 @@ func pidReuseOn(t *testing.T, otp erlang.OTP) {
 				r.collectTo(monotonic.Now() + 2*int64(time.Second))
 			}
 			killed := monotonic.Now()
-			after := startWithPID(t, otp, before.PID())
+			after := vmtest.StartWithPID(t, otp, before.PID(), erlang.Options{Carrier: erlang.Ring})
 			early := recordedSpans(t, after, 5)
 			for !slices.ContainsFunc(s.Status(), func(st Status) bool { return st.VM.PID == after.PID() && st.Since > killed }) {
 				vmtest.WaitUntil(monotonic.Now() + int64(window)) // windows are collected only later
@@ -111,7 +83,7 @@ func pidIsOneProcessOn(t *testing.T, otp erlang.OTP) {
 	}
 	<-before.Done()
 	killed := monotonic.Now()
-	after := startWithPID(t, otp, before.PID())
+	after := vmtest.StartWithPID(t, otp, before.PID(), erlang.Options{Carrier: erlang.Ring})
 	for {
 		w := p.At(r.number)
 		r.number++

@@ -166,34 +166,40 @@ func (s *Source) separate(f file) {
 // finds the latter again. It waits until no instance can still be open in them.
 func (s *Source) readmit(now int64) error {
 	s.readmitUsers(now)
+	var ended, later []int
 	for pid, l := range s.left {
 		if l.died == 0 && l.watch != nil && l.watch.Happened() {
-			l.died = now
+			l.died, l.uncut = now, true
 		}
-		if l.died == 0 && now < l.until || len(s.observations) > 1 || len(s.toSeparate()) > 0 {
-			continue
+		switch {
+		case l.uncut || len(s.observations) > 1 || len(s.toSeparate()) > 0:
+		case l.died != 0:
+			ended = append(ended, pid)
+		case now >= l.until:
+			later = append(later, pid)
 		}
-		open, err := s.openSpans(pid)
-		if err != nil {
-			return err
-		}
-		if open > 0 {
-			continue
-		}
-		delete(s.left, pid)
-		errs := []error{l.close()}
-		for _, o := range s.observations {
-			errs = append(errs, o.collector.Forget(pid))
-		}
-		if l.died != 0 {
-			delete(s.loud, l.process.Process)
-			s.noteExit(l.id)
-		}
-		if err := errors.Join(errs...); err != nil {
+	}
+	later, err := s.idle(later)
+	if err != nil {
+		return err
+	}
+	for _, pid := range append(ended, later...) {
+		if err := s.readmitOne(pid); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// readmitOne removes a VM from the excluded ones.
+func (s *Source) readmitOne(pid int) error {
+	l := s.left[pid]
+	delete(s.left, pid)
+	if l.died != 0 {
+		delete(s.loud, l.process.Process)
+		s.noteExit(l.id)
+	}
+	return errors.Join(l.close(), s.forgetAll(pid))
 }
 
 // leftStatus returns the status of the excluded VMs.

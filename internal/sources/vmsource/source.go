@@ -155,6 +155,7 @@ type observedVM struct {
 	since int64
 	watch *vm.Exit // nil if it exited before it could be watched
 	died  int64    // 0 while it runs
+	uncut bool     // it has ended, and what was open in it has still to be given up
 
 	process vm.VM  // zero if it exited before it could be examined
 	stopped string // why it does not run, as last reported; "" while it runs
@@ -313,10 +314,8 @@ func (s *Source) observeThreads(pid int) {
 
 // forget makes the collectors drop a VM that they cannot observe.
 func (s *Source) forget(pid int) {
-	for _, ob := range s.observations {
-		if err := ob.collector.Forget(pid); err != nil {
-			s.note("%v", err)
-		}
+	if err := s.forgetAll(pid); err != nil {
+		s.note("%v", err)
 	}
 }
 
@@ -658,13 +657,13 @@ func (s *Source) watch(ctx context.Context) error {
 	now := monotonic.Now()
 	for _, o := range s.vms {
 		if o.died == 0 && o.watch != nil && o.watch.Happened() {
-			o.died = now
+			o.died, o.uncut = now, true
 			s.noteExit(o.id)
-			if err := s.cutOpen(o.id.PID, now); err != nil {
-				return err
-			}
 		}
 		s.noteStopped(o)
+	}
+	if err := s.cutOpen(now); err != nil {
+		return err
 	}
 	if err := s.sweepExits(now); err != nil {
 		return err
@@ -767,40 +766,85 @@ func (s *Source) sweepExits(now int64) error {
 	return nil
 }
 
-// cutOpen gives up what is open in a VM that has ended: no event will come that ends it.
-func (s *Source) cutOpen(pid int, now int64) error {
-	var errs []error
-	for _, o := range s.observations {
-		errs = append(errs, o.collector.CutVM(pid, now))
+// cutOpen gives up what is open in VMs that have ended: no event will come that ends it. What began
+// after the end of a VM belongs to another process with its pid.
+func (s *Source) cutOpen(now int64) error {
+	uncut := s.uncut()
+	if len(uncut) == 0 {
+		return nil
 	}
-	return errors.Join(errs...)
-}
-
-// bury drops the VMs that have ended and have no open instance.
-func (s *Source) bury(w outcome.Window) error {
-	for pid, v := range s.vms {
-		if v.died == 0 || w.From <= v.died {
-			continue
-		}
-		open, err := s.openSpans(pid)
-		if err != nil {
+	ended := make(map[int]int64)
+	for _, v := range uncut {
+		ended[v.id.PID] = v.died
+	}
+	for _, o := range s.observations {
+		if err := o.collector.CutVMs(ended, now); err != nil {
 			return err
 		}
-		if open > 0 {
-			continue
+	}
+	for _, v := range uncut {
+		v.uncut = false
+	}
+	return nil
+}
+
+// uncut returns the VMs that have ended and may have open instances.
+func (s *Source) uncut() []*observedVM {
+	var all []*observedVM
+	for _, v := range s.vms {
+		if v.uncut {
+			all = append(all, v)
 		}
-		s.gone = append(s.gone, outcome.VMStatus{VM: v.id, Exe: v.exe, Since: v.since, Ended: true})
-		s.gone = s.gone[max(0, len(s.gone)-goneMost):]
-		delete(s.loud, v.process.Process)
-		errs := []error{v.close(), s.giveUp(pid)}
-		for _, o := range s.observations {
-			errs = append(errs, o.collector.Forget(pid))
+	}
+	for _, l := range s.left {
+		if l.uncut {
+			all = append(all, l.observedVM)
 		}
-		if err := errors.Join(errs...); err != nil {
+	}
+	return all
+}
+
+// bury drops the VMs that have ended, when the window of their end was read. A process that only hit
+// the probes and could not be examined is dropped when it has no open instance.
+func (s *Source) bury(w outcome.Window) error {
+	var due, unexamined []int
+	for pid, v := range s.vms {
+		switch {
+		case v.died == 0 || v.uncut || w.From <= v.died:
+		case v.exe == "":
+			unexamined = append(unexamined, pid)
+		default:
+			due = append(due, pid)
+		}
+	}
+	idle, err := s.idle(unexamined)
+	if err != nil {
+		return err
+	}
+	for _, pid := range append(due, idle...) {
+		if err := s.buryOne(pid); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// buryOne drops a VM.
+func (s *Source) buryOne(pid int) error {
+	v := s.vms[pid]
+	s.gone = append(s.gone, outcome.VMStatus{VM: v.id, Exe: v.exe, Since: v.since, Ended: true})
+	s.gone = s.gone[max(0, len(s.gone)-goneMost):]
+	delete(s.loud, v.process.Process)
+	return errors.Join(v.close(), s.giveUp(pid), s.forgetAll(pid))
+}
+
+// forgetAll makes the collectors drop a VM, and returns their errors.
+func (s *Source) forgetAll(pid int) error {
+	var errs []error
+	for _, o := range s.observations {
+		errs = append(errs, o.collector.Forget(pid))
+	}
+	return errors.Join(errs...)
 }
 
 // giveUp drops what the source keeps for a VM, and detaches if the VM is attached to by itself.
@@ -822,17 +866,20 @@ func (s *Source) giveUp(pid int) error {
 	return errors.Join(errs...)
 }
 
-// openSpans returns the number of spans of a VM that may still end.
-func (s *Source) openSpans(pid int) (int, error) {
-	sum := 0
-	for _, o := range s.observations {
-		open, err := o.collector.OpenSpans(pid)
-		if err != nil {
-			return 0, err
-		}
-		sum += open
+// idle returns the processes that have no span that may still end.
+func (s *Source) idle(pids []int) ([]int, error) {
+	if len(pids) == 0 {
+		return nil, nil
 	}
-	return sum, nil
+	idle := slices.Clone(pids)
+	for _, o := range s.observations {
+		open, err := o.collector.OpenSpans(pids...)
+		if err != nil {
+			return nil, err
+		}
+		idle = slices.DeleteFunc(idle, func(pid int) bool { return open[pid] > 0 })
+	}
+	return idle, nil
 }
 
 // Close detaches from the VMs.

@@ -122,7 +122,8 @@ func (s *Source) adopt(ctx context.Context, pid int) {
 	}
 	now := monotonic.Now()
 	refused := err == nil && slices.ContainsFunc(vms, func(v vm.VM) bool { _, refused := s.refused[v.Process]; return refused })
-	switch found := judge(err, refused, vm.Running(pid)); found {
+	found := judge(err, refused, vm.Running(pid))
+	switch found {
 	case hasEnded:
 		delete(s.strangers.doubts, pid)
 		s.note("%s has come and gone", outcome.VM{PID: pid})
@@ -139,6 +140,9 @@ func (s *Source) adopt(ctx context.Context, pid int) {
 	}
 	if s.vms[pid] == nil {
 		s.add(&observedVM{id: outcome.VM{PID: pid}, since: now, died: now})
+	}
+	if v := s.vms[pid]; found == hasEnded {
+		v.died, v.uncut = now, true
 	}
 }
 

@@ -57,6 +57,7 @@ func read(t *testing.T, c *Counter) []Count {
 // attached counter does not fire.
 func TestMarks(t *testing.T) {
 	vmtest.NeedEBPF(t)
+	vmtest.NeedKind(t, vmtest.WithProbes)
 	otp := vmtest.Private(t)
 	s := sites(t, otp.Emulator(), "user_trace__n1", "user_trace__n2", "user_trace__n3")
 	c := counted(t, otp.Emulator(), Place{Sites: s[0], Mark: Begins}, Place{Sites: s[1], Mark: Ends}, Place{Sites: s[2]})
