@@ -27,6 +27,10 @@ const (
 	// lookPart limits the additions: an outcome of the VM is added only while the cost is at most
 	// the limit divided by lookPart. It may cost several times as much as the previous ones.
 	lookPart = 3
+
+	// unobservedMost is the number of windows after a change in which an outcome that is not observed
+	// means that the change is not complete. Later it means that a VM has no place.
+	unobservedMost = 5
 )
 
 // A costLimiter keeps the cost of observing below a limit by giving up the most expensive outcomes. It
@@ -42,6 +46,7 @@ type costLimiter struct {
 	guard price.Guard
 	look  []string // built-in outcomes that are still to be added
 	calm  int      // number of windows since the last change
+	blind int      // number of windows since the last change in which an outcome was not observed
 
 	mu      sync.Mutex
 	wish    *wish // the wanted change, or nil
@@ -69,7 +74,7 @@ func newCostLimiter(s *Session, limit price.Limit, look []string) *costLimiter {
 // Configured implements [scope.Observer]: windows before the change no longer count.
 func (t *costLimiter) Configured(*scope.System, outcome.Plan) error {
 	t.guard.Forget()
-	t.calm = 0
+	t.calm, t.blind = 0, 0
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.epoch++
@@ -102,7 +107,11 @@ func (t *costLimiter) Framed(b *outcome.Batch, f *scope.Frame) error {
 		t.want(w)
 		return nil
 	}
-	if b.Strangers || slices.ContainsFunc(f.Outcomes, isUnobserved) {
+	if b.Strangers {
+		return nil
+	}
+	if slices.ContainsFunc(f.Outcomes, isUnobserved) && t.blind < unobservedMost {
+		t.blind++
 		return nil
 	}
 	t.calm++

@@ -124,6 +124,28 @@ func TestAddsOutcomesOfVM(t *testing.T) {
 	}
 }
 
+// A VM without a place is never observed. It delays the additions, and does not end them.
+func TestAddsOutcomesBesideUnobservedVM(t *testing.T) {
+	s := &Session{config: config.Default()}
+	s.finder = newFinder(s, config.Config{})
+	x := newCostLimiter(s, price.Limit{Share: 0.1}, []string{"run"})
+	observed := counted(outcome.Spec{Name: "gc", VM: outcome.Events{Builtin: "gc"}}, 1000)
+	unobserved := observed
+	unobserved.Counts.Unobserved = true
+	frame := &scope.Frame{
+		Window: outcome.Window{To: int64(time.Second)}, Cost: outcome.Cost{Events: 1000, PerEvent: time.Microsecond},
+		Outcomes: []scope.Outcome{observed, unobserved},
+	}
+	for n := 1; x.wish == nil; n++ {
+		if err := x.Framed(new(outcome.Batch), frame); err != nil {
+			t.Fatal(err)
+		}
+		if added := x.wish != nil; added != (n == unobservedMost+lookAfter) {
+			t.Fatalf("window %d: an outcome is added: %t", n, added)
+		}
+	}
+}
+
 // A notice names the outcomes that are not added because of the cost.
 func TestNotAdded(t *testing.T) {
 	for _, test := range []struct {
