@@ -67,9 +67,9 @@ func anyCounts(ctx context.Context, f *Finder, vms []VM, known map[usdt.Process]
 func fewestFirst(vms []VM) []VM {
 	users := make(map[int]int)
 	for _, v := range vms {
-		users[v.User]++
+		users[v.Account]++
 	}
 	vms = slices.Clone(vms)
-	slices.SortStableFunc(vms, func(a, b VM) int { return cmp.Compare(users[a.User], users[b.User]) })
+	slices.SortStableFunc(vms, func(a, b VM) int { return cmp.Compare(users[a.Account], users[b.Account]) })
 	return vms
 }

@@ -11,7 +11,7 @@ import (
 func TestFewestFirst(t *testing.T) {
 	var vms []VM
 	for pid, user := range []int{1, 1, 2, 1, 3, 2} {
-		vms = append(vms, VM{Process: usdt.Process{PID: pid}, User: user})
+		vms = append(vms, VM{Process: usdt.Process{PID: pid}, Account: user})
 	}
 	var got []int
 	for _, v := range fewestFirst(vms) {

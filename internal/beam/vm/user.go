@@ -30,22 +30,22 @@ func (t Target) user() (wanted func(uid int) bool, err error) {
 	return func(uid int) bool { return uid == int(id) }, nil
 }
 
-// share returns up to most of the VMs, and the rest. Each user has an equal share of the room,
-// and users share what others do not need. Among the VMs of a user, those with the lowest pids
+// share returns up to most of the VMs, and the rest. Each account has an equal share of the room,
+// and accounts share what others do not need. Among the VMs of an account, those with the lowest pids
 // come first. Both lists are sorted by pid, like the VMs.
 func share(all []VM, most int) (kept, beyond []VM) {
 	if len(all) <= most {
 		return all, nil
 	}
-	turns := make(map[int]int) // number of VMs by user
+	turns := make(map[int]int) // number of VMs by account
 	type queued struct {
 		VM
-		turn int // position among the VMs of the user
+		turn int // position among the VMs of the account
 	}
 	queue := make([]queued, 0, len(all))
 	for _, v := range all {
-		queue = append(queue, queued{v, turns[v.User]})
-		turns[v.User]++
+		queue = append(queue, queued{v, turns[v.Account]})
+		turns[v.Account]++
 	}
 	slices.SortStableFunc(queue, func(a, b queued) int { return cmp.Compare(a.turn, b.turn) })
 	for i, q := range queue {

@@ -21,7 +21,7 @@ func TestShare(t *testing.T) {
 		var all []VM
 		had := make(map[int]int)
 		for i, user := range users {
-			all = append(all, VM{Process: usdt.Process{PID: i + 1}, User: user})
+			all = append(all, VM{Process: usdt.Process{PID: i + 1}, Account: user})
 			had[user]++
 		}
 		kept, beyond := share(all, most)
@@ -35,7 +35,7 @@ func TestShare(t *testing.T) {
 				t.Fatalf("pid %d behind %d", v.PID(), last)
 			}
 			last = v.PID()
-			got[v.User]++
+			got[v.Account]++
 		}
 		for user, n := range had {
 			if got[user] < min(n, most/len(had)) {
@@ -44,7 +44,7 @@ func TestShare(t *testing.T) {
 		}
 		for _, v := range beyond {
 			for _, k := range kept {
-				if v.User == k.User && v.PID() < k.PID() {
+				if v.Account == k.Account && v.PID() < k.PID() {
 					t.Errorf("pid %d was left out for pid %d of the same user", v.PID(), k.PID())
 				}
 			}

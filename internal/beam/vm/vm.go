@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/beamscope/beamscope/internal/beam/symbols"
+	"github.com/beamscope/beamscope/internal/host/account"
 	"github.com/beamscope/beamscope/internal/host/guard"
 	"github.com/beamscope/beamscope/usdt"
 )
@@ -40,6 +41,7 @@ type VM struct {
 	Exe     usdt.MappedFile
 	Node    string // name@host, from its command line; "" if it is not distributed
 	User    int    // id of its effective user
+	Account int    // id of the user on whose account it counts, see [account.Table]
 
 	symbols *symbols.Store // finds the data that was stripped from the executable
 }
@@ -194,9 +196,13 @@ const maxVMs = 4096
 // A Finder finds VMs, and remembers which users' processes do not answer. The zero value is ready
 // to use. Several goroutines may use it at once.
 type Finder struct {
-	search usdt.Search
-	guard  guard.Guard
+	search   usdt.Search
+	guard    guard.Guard
+	accounts account.Table
 }
+
+// Account returns the user on whose account the VMs of a user count.
+func (f *Finder) Account(user int) int { return f.accounts.Of(user) }
 
 // Find is [Finder.Find] for a new Finder.
 func Find(ctx context.Context, t Target) ([]VM, usdt.Skipped, error) {
@@ -212,7 +218,7 @@ func (f *Finder) Find(ctx context.Context, t Target) (found []VM, skipped usdt.S
 		if err != nil {
 			return nil, usdt.Skipped{}, err
 		}
-		v.symbols = t.Symbols
+		v.symbols, v.Account = t.Symbols, f.Account(v.User)
 		return []VM{v}, usdt.Skipped{}, nil
 	}
 	wanted, err := t.user()
@@ -240,13 +246,13 @@ func (f *Finder) Find(ctx context.Context, t Target) (found []VM, skipped usdt.S
 		case err != nil:
 			skipped.Add(err)
 		case (t.Node == "" || v.Node == t.Node) && wanted(v.User):
-			v.symbols = t.Symbols
+			v.symbols, v.Account = t.Symbols, f.Account(v.User)
 			found = append(found, v)
 		}
 	}
 	found, beyond := share(found, maxVMs)
 	for _, v := range beyond {
-		skipped.Add(fmt.Errorf("process %d of user %d: more than %d processes look like VMs", v.PID(), v.User, maxVMs))
+		skipped.Add(fmt.Errorf("process %d of user %d: more than %d processes look like VMs", v.PID(), v.Account, maxVMs))
 	}
 	if len(found) == 0 {
 		return nil, skipped, fmt.Errorf("%s: %w", t, ErrNone)

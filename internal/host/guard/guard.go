@@ -14,6 +14,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/beamscope/beamscope/internal/host/account"
 )
 
 // ErrNoAnswer means that something took too long, or was not tried because others of the
@@ -31,8 +33,10 @@ const (
 // A Guard counts the calls that were left behind. The zero value is ready to use, by
 // several goroutines at once.
 type Guard struct {
+	accounts account.Table
+
 	mu    sync.Mutex
-	stuck map[int]int // by owner
+	stuck map[int]int // by account
 	all   int
 }
 
@@ -40,15 +44,16 @@ type Guard struct {
 // error wraps ErrNoAnswer. If the context ends before, the error is its cause. The call then goes
 // on, with a context that is done. If its late result is an [io.Closer], Do closes it.
 //
-// The owner is the user whose process f looks at. If eight calls of an owner were left behind and
-// have not ended, or 512 of all owners, Do does not call f.
+// The owner is the user whose process f looks at. If eight calls on the owner's account, see
+// [account.Table], were left behind and have not ended, or 512 of all, Do does not call f.
 func Do[T any](ctx context.Context, g *Guard, owner int, limit time.Duration, f func(context.Context) (T, error)) (T, error) {
 	var none T
 	if ctx.Err() != nil {
 		return none, context.Cause(ctx)
 	}
-	if g.full(owner) {
-		return none, fmt.Errorf("%w: other processes of user %d do not answer", ErrNoAnswer, owner)
+	payer := g.accounts.Of(owner)
+	if g.full(payer) {
+		return none, fmt.Errorf("%w: other processes of user %d do not answer", ErrNoAnswer, payer)
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w within %v", ErrNoAnswer, limit))
 	defer cancel()
@@ -66,10 +71,10 @@ func Do[T any](ctx context.Context, g *Guard, owner int, limit time.Duration, f 
 		return a.value, a.err
 	case <-limited.Done():
 	}
-	g.count(owner, 1)
+	g.count(payer, 1)
 	go func() {
 		late := <-answers
-		g.count(owner, -1)
+		g.count(payer, -1)
 		if c, ok := any(late.value).(io.Closer); ok && late.err == nil {
 			_ = c.Close() // the caller has stopped waiting
 		}
@@ -77,22 +82,22 @@ func Do[T any](ctx context.Context, g *Guard, owner int, limit time.Duration, f 
 	return none, context.Cause(limited)
 }
 
-// full reports whether an owner, or all owners together, have too many abandoned calls.
-func (g *Guard) full(owner int) bool {
+// full reports whether an account, or all accounts together, have too many abandoned calls.
+func (g *Guard) full(payer int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.stuck[owner] >= mostOfOwner || g.all >= most
+	return g.stuck[payer] >= mostOfOwner || g.all >= most
 }
 
 // count adds to the number of abandoned calls; calls is negative when some have ended.
-func (g *Guard) count(owner, calls int) {
+func (g *Guard) count(payer, calls int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.stuck == nil {
 		g.stuck = make(map[int]int)
 	}
 	g.all += calls
-	if g.stuck[owner] += calls; g.stuck[owner] == 0 {
-		delete(g.stuck, owner)
+	if g.stuck[payer] += calls; g.stuck[payer] == 0 {
+		delete(g.stuck, payer)
 	}
 }

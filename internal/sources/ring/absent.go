@@ -63,7 +63,7 @@ func (s *Source) lookAtProbes(ctx context.Context, st *station) {
 	}
 	v := st.vm
 	found, err := guard.Do(ctx, &s.guard, v.User, searchPatience, func(context.Context) (found absence, err error) {
-		s.allowance.spend(v.User, s.now, func(func(context.Context) error) {
+		s.allowance.spend(v.Account, s.now, func(func(context.Context) error) {
 			image, err := v.Image()
 			standsIn := image.StandIns()
 			found = absence{probes: !errors.Is(err, vm.ErrNoProbes) && !standsIn, calls: standsIn && image.NoTerms == nil && image.Build.Sees(dtrace.UserTrace)}

@@ -30,7 +30,7 @@ func Recorded(ctx context.Context, v vm.VM) (bool, error) {
 // look returns nil if a VM has a ring. It only reads the VM's memory, except what is swapped out.
 func look(ctx context.Context, g *guard.Guard, v vm.VM, a *allowance) error {
 	_, err := guard.Do(ctx, g, v.User, scanPatience, func(ctx context.Context) (_ struct{}, err error) {
-		a.spend(v.User, monotonic.Now, func(pace func(context.Context) error) {
+		a.spend(v.Account, monotonic.Now, func(pace func(context.Context) error) {
 			var memory usdt.ReadableMemory
 			if memory, err = v.Process.Memory(v.Exe); err != nil {
 				return
@@ -68,14 +68,14 @@ func (d *Detector) Records(ctx context.Context, v vm.VM) bool {
 		d.next = make(map[usdt.Process]*schedule)
 		d.allowance, d.users = newAllowance(), make(map[int]bool)
 	}
-	if !d.users[v.User] {
-		d.users[v.User] = true
+	if !d.users[v.Account] {
+		d.users[v.Account] = true
 		d.allowance.share(len(d.users), now)
 	}
 	if d.next[v.Process] == nil {
 		d.next[v.Process] = &schedule{now, first}
 	}
-	if !d.allowance.allows(v.User, now) || !d.next[v.Process].due(now, last) {
+	if !d.allowance.allows(v.Account, now) || !d.next[v.Process].due(now, last) {
 		return false
 	}
 	return look(ctx, &d.guard, v, d.allowance) == nil

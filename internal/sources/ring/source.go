@@ -364,13 +364,13 @@ func (s *Source) admit(_ context.Context, vms []vm.VM) {
 	defer s.mu.Unlock()
 	users := s.places()
 	vms = slices.Clone(vms)
-	slices.SortStableFunc(vms, func(a, b vm.VM) int { return cmp.Compare(users[a.User], users[b.User]) })
+	slices.SortStableFunc(vms, func(a, b vm.VM) int { return cmp.Compare(users[a.Account], users[b.Account]) })
 	s.unplaced = s.unplaced[:0]
 	for _, v := range vms {
 		if st := s.vms[v.PID()]; st != nil && st.vm.Process == v.Process {
 			continue
 		}
-		if why := s.full(v.User); why != "" {
+		if why := s.full(v.Account); why != "" {
 			s.once("%s: beamscope does not read the spans of later ones", why)
 			if s.vms[v.PID()] == nil {
 				s.noteUnplaced(outcome.VM{PID: v.PID(), Node: v.Node})
@@ -397,7 +397,7 @@ func (s *Source) places() map[int]int {
 	s.left = slices.DeleteFunc(s.left, (*reading).hasEnded)
 	users := make(map[int]int)
 	for _, st := range s.vms {
-		users[st.vm.User]++
+		users[st.vm.Account]++
 	}
 	for _, r := range s.left {
 		users[r.user]++
@@ -416,7 +416,7 @@ func (s *Source) full(user int) string {
 		return ""
 	}
 	if st := s.displaced(users, users[user]); st != nil {
-		s.notices.Add("the spans of %v of user %d are no longer read: VMs of users with fewer VMs need the place", st.id, st.vm.User)
+		s.notices.Add("the spans of %v of user %d are no longer read: VMs of users with fewer VMs need the place", st.id, st.vm.Account)
 		s.drop(st)
 		s.noteUnplaced(st.id)
 	}
@@ -433,7 +433,7 @@ func (s *Source) displaced(users map[int]int, n int) *station {
 	if len(s.left) > 0 {
 		return nil // a place becomes free soon
 	}
-	all := slices.DeleteFunc(slices.Collect(maps.Values(s.vms)), func(st *station) bool { return users[st.vm.User] < n+2 })
+	all := slices.DeleteFunc(slices.Collect(maps.Values(s.vms)), func(st *station) bool { return users[st.vm.Account] < n+2 })
 	if len(all) == 0 {
 		return nil
 	}
@@ -445,7 +445,7 @@ func (s *Source) displaced(users map[int]int, n int) *station {
 	}
 	return slices.MinFunc(all, func(a, b *station) int {
 		return cmp.Or(
-			cmp.Compare(users[b.vm.User], users[a.vm.User]),
+			cmp.Compare(users[b.vm.Account], users[a.vm.Account]),
 			cmp.Compare(isRead(a), isRead(b)),
 			cmp.Compare(b.vm.Process.StartTime, a.vm.Process.StartTime),
 			cmp.Compare(b.vm.PID(), a.vm.PID()),
@@ -518,8 +518,8 @@ func (s *Source) searched() map[int][]*station {
 	defer s.mu.Unlock()
 	all := make(map[int][]*station)
 	for _, st := range s.vms {
-		if st.reading == nil && !st.ended && !s.searching[st.vm.User] {
-			all[st.vm.User] = append(all[st.vm.User], st)
+		if st.reading == nil && !st.ended && !s.searching[st.vm.Account] {
+			all[st.vm.Account] = append(all[st.vm.Account], st)
 		}
 	}
 	for user := range all {
@@ -533,13 +533,13 @@ func (s *Source) searched() map[int][]*station {
 func (s *Source) searchOne(ctx context.Context, st *station) {
 	v, id := st.vm, st.id
 	s.lookAtProbes(ctx, st)
-	if !s.allowance.allows(v.User, s.now()) {
+	if !s.allowance.allows(v.Account, s.now()) {
 		return
 	}
 	now := s.now()
 	swap := st.swap.due(now, lastSwap)
 	f, err := guard.Do(ctx, &s.guard, v.User, scanPatience, func(ctx context.Context) (f finding, err error) {
-		s.allowance.spend(v.User, s.now, func(pace func(context.Context) error) {
+		s.allowance.spend(v.Account, s.now, func(pace func(context.Context) error) {
 			f, err = find(ctx, v, id, area{swap, s.cfg.maxScan, pace}, s.now())
 		})
 		return f, err
@@ -587,7 +587,7 @@ func find(ctx context.Context, v vm.VM, id outcome.VM, in area, now int64) (f fi
 	if err != nil {
 		return finding{whole: whole}, err
 	}
-	return finding{newObserved(id, v.User, r, memory), whole}, nil
+	return finding{newObserved(id, v.Account, r, memory), whole}, nil
 }
 
 // findReader searches a VM's memory for its ring, and returns a reader of the ring. whole reports that no

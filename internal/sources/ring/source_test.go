@@ -57,7 +57,7 @@ func newFakeSource(t *testing.T, rings ...*gatedMemory) *Source {
 		if err != nil {
 			t.Fatal(err)
 		}
-		st := &station{vm: vm.VM{Process: usdt.Process{PID: user}, User: user}, id: outcome.VM{PID: user}, exit: exit}
+		st := &station{vm: vm.VM{Process: usdt.Process{PID: user}, Account: user}, id: outcome.VM{PID: user}, exit: exit}
 		s.vms[user] = st
 		r, err := open(m, m.address, 0, s.now())
 		if err != nil {
@@ -257,7 +257,7 @@ func TestPlacesAreFair(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = exit.Close() })
-		s.vms[pid] = &station{vm: vm.VM{Process: usdt.Process{PID: pid, StartTime: uint64(pid)}, User: user}, id: outcome.VM{PID: pid}, exit: exit}
+		s.vms[pid] = &station{vm: vm.VM{Process: usdt.Process{PID: pid, StartTime: uint64(pid)}, Account: user}, id: outcome.VM{PID: pid}, exit: exit}
 		pid++
 	}
 	for range maxVMs / 2 {

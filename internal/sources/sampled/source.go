@@ -163,18 +163,18 @@ func (s *Source) startSampling(ctx context.Context, l look) {
 	}
 	ofUser := make(map[int]int)
 	for _, m := range s.machines {
-		ofUser[m.vm.User]++
+		ofUser[m.vm.Account]++
 	}
 	var wanted []vm.VM
 	beyond := 0
 	for _, v := range l.vms {
 		switch {
 		case s.machines[v.Process] != nil:
-		case len(s.machines)+len(wanted) >= maxVMs, ofUser[v.User] >= maxOfAUser:
+		case len(s.machines)+len(wanted) >= maxVMs, ofUser[v.Account] >= maxOfAUser:
 			beyond++
 		default:
 			wanted = append(wanted, v)
-			ofUser[v.User]++
+			ofUser[v.Account]++
 		}
 	}
 	opened, errs := make([]*machine, len(wanted)), make([]error, len(wanted))
@@ -322,10 +322,10 @@ func (s *Source) refresh(ctx context.Context) map[*machine]bool {
 
 // budgetOf returns the budget of a VM's user.
 func (s *Source) budgetOf(m *machine) *budget {
-	b := s.budgets[m.vm.User]
+	b := s.budgets[m.vm.Account]
 	if b == nil {
 		b = &budget{at: monotonic.Now()}
-		s.budgets[m.vm.User] = b
+		s.budgets[m.vm.Account] = b
 	}
 	return b
 }
@@ -336,7 +336,7 @@ func (s *Source) shrink() {
 		var theirs []*machine
 		var sizes []int
 		for _, m := range s.machines {
-			if m.vm.User == user && m.reader != nil && !m.silent {
+			if m.vm.Account == user && m.reader != nil && !m.silent {
 				theirs, sizes = append(theirs, m), append(sizes, m.after.Len())
 			}
 		}

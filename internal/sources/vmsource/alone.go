@@ -17,7 +17,7 @@ const aloneMost = 16
 func crowdedOut(vms []*observedVM) []*observedVM {
 	byUser := make(map[int][]*observedVM)
 	for _, v := range vms {
-		byUser[v.process.User] = append(byUser[v.process.User], v)
+		byUser[v.process.Account] = append(byUser[v.process.Account], v)
 	}
 	var beyond []*observedVM
 	for _, of := range byUser {
@@ -47,8 +47,8 @@ func (s *Source) found() []*observedVM {
 func (s *Source) leaveCrowd() error {
 	users := make(map[int]int)
 	for _, v := range crowdedOut(s.found()) {
-		s.left[v.id.PID] = &leftVM{observedVM: v, until: math.MaxInt64, why: onlySome(v.process.User)}
-		users[v.process.User]++
+		s.left[v.id.PID] = &leftVM{observedVM: v, until: math.MaxInt64, why: onlySome(v.process.Account)}
+		users[v.process.Account]++
 		if err := s.giveUp(v.id.PID); err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (s *Source) admitAlone(user int) error {
 	}
 	n := 0
 	for _, v := range s.found() {
-		if v.process.User == user {
+		if v.process.Account == user {
 			n++
 		}
 	}

@@ -14,7 +14,7 @@ func TestCrowdedOut(t *testing.T) {
 	var all []*observedVM
 	add := func(user, n, from int) {
 		for i := range n {
-			all = append(all, &observedVM{id: outcome.VM{PID: from + i}, since: int64(from + i), exe: "beam.smp", process: vm.VM{User: user}})
+			all = append(all, &observedVM{id: outcome.VM{PID: from + i}, since: int64(from + i), exe: "beam.smp", process: vm.VM{Account: user}})
 		}
 	}
 	add(1001, aloneMost+5, 1000)
@@ -34,9 +34,9 @@ func TestCrowdedOut(t *testing.T) {
 func TestAdmitAlone(t *testing.T) {
 	s := &Source{vms: make(map[int]*observedVM)}
 	for pid := range aloneMost {
-		s.vms[pid] = &observedVM{id: outcome.VM{PID: pid}, exe: "beam.smp", process: vm.VM{User: 1001}}
+		s.vms[pid] = &observedVM{id: outcome.VM{PID: pid}, exe: "beam.smp", process: vm.VM{Account: 1001}}
 	}
-	s.vms[100] = &observedVM{id: outcome.VM{PID: 100}, exe: "beam.smp", process: vm.VM{User: 0}}
+	s.vms[100] = &observedVM{id: outcome.VM{PID: 100}, exe: "beam.smp", process: vm.VM{Account: 0}}
 	for _, test := range []struct {
 		oneByOne bool
 		target   vm.Target

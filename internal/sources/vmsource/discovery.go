@@ -56,10 +56,10 @@ func (s *Source) Discovered() []outcome.Discovery {
 	return found
 }
 
-// userOf returns the id of the user of a VM.
+// userOf returns the id of the user on whose account a VM counts.
 func (s *Source) userOf(pid int) int {
 	if v := s.vms[pid]; v != nil && v.exe != "" {
-		return v.process.User
+		return v.process.Account
 	}
 	return unknownUser
 }

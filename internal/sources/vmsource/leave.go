@@ -98,7 +98,7 @@ func (s *Source) ignoreLater(o *observation) {
 	}
 	holders, _ := o.collector.Holders()
 	for _, h := range holders {
-		if s.isLater(h.User) && s.vms[h.PID] == nil {
+		if s.isLater(s.finder.Account(h.User)) && s.vms[h.PID] == nil {
 			s.ignored[h.PID] = true
 		}
 	}

@@ -99,17 +99,17 @@ func (s *Source) shareOut(o *observation, read []bpf.Counts) error {
 	placed := make(map[int]bool)
 	for _, h := range holders {
 		placed[h.PID] = true
-		all = append(all, s.tenant(h.PID, h.User, true))
+		all = append(all, s.tenant(h.PID, s.finder.Account(h.User), true))
 	}
 	for pid, v := range s.vms {
 		if placed[pid] || v.died != 0 || v.exe == "" {
 			continue
 		}
-		err := o.collector.Place(pid, v.process.User)
+		err := o.collector.Place(pid, v.process.Account)
 		if err != nil && !errors.Is(err, bpf.ErrNoPlace) {
 			errs = append(errs, err)
 		}
-		all = append(all, s.tenant(pid, v.process.User, err == nil))
+		all = append(all, s.tenant(pid, v.process.Account, err == nil))
 	}
 	moves, beyond := exchanges(all)
 	for _, m := range moves {
@@ -126,7 +126,7 @@ func (s *Source) shareOut(o *observation, read []bpf.Counts) error {
 func (s *Source) tenant(pid, user int, placed bool) tenant {
 	t := tenant{pid: pid, user: user, placed: placed}
 	if v := s.vms[pid]; v != nil && v.exe != "" {
-		t.user, t.since, t.observed = v.process.User, v.since, v.died == 0
+		t.user, t.since, t.observed = v.process.Account, v.since, v.died == 0
 	}
 	return t
 }

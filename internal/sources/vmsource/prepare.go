@@ -63,7 +63,7 @@ func (s *Source) prepare(ctx context.Context, vms []vm.VM) {
 	for _, v := range vms {
 		o := s.vms[v.PID()]
 		known := o != nil && s.strangers.doubts[v.PID()] == nil
-		if _, refused := s.refused[v.Process]; known || refused || s.preparing[v.Process] || s.left[v.PID()] != nil || s.isLater(v.User) {
+		if _, refused := s.refused[v.Process]; known || refused || s.preparing[v.Process] || s.left[v.PID()] != nil || s.isLater(v.Account) {
 			continue
 		}
 		if s.attachedTo(v) {
@@ -95,7 +95,7 @@ func (s *Source) prepareOne(v vm.VM) *preparedVM {
 		return &preparedVM{vm: v, err: err}
 	}
 	var p *preparedVM
-	if waited := s.turns.do(s.running, owner, func() {
+	if waited := s.turns.do(s.running, s.finder.Account(owner), func() {
 		p, err = guard.Do(s.running, &s.guard, owner, preparePatience, func(ctx context.Context) (*preparedVM, error) {
 			return s.readImage(ctx, v)
 		})
@@ -260,7 +260,7 @@ func (s *Source) admit(ctx context.Context, p *preparedVM) error {
 		err = errors.Join(err, s.giveUp(v.PID()))
 	}
 	if err == nil {
-		if err = s.admitAlone(v.User); err != nil {
+		if err = s.admitAlone(v.Account); err != nil {
 			err = errors.Join(fmt.Errorf("%v is not observed: %w", id, err), p.Close())
 		}
 	}

@@ -594,11 +594,20 @@ func (s *Source) read(o *observation, n uint64) (counts []bpf.Counts, observed b
 func (s *Source) readWindow(o *observation, n uint64) ([]bpf.Counts, error) {
 	counts, others, err := o.collector.Read(n)
 	now := monotonic.Now()
-	s.hits.read(now, others.Hits, o.collector.VMHits(), o.collector.UserHits())
+	s.hits.read(now, others.Hits, o.collector.VMHits(), s.byAccount(o.collector.UserHits()))
 	s.usage.read(now, s.vms)
 	s.noteOthers(others)
 	s.noteUnwatched(others)
 	return counts, err
+}
+
+// byAccount returns numbers by account for numbers by user.
+func (s *Source) byAccount(users map[int]uint64) map[int]uint64 {
+	sums := make(map[int]uint64, len(users))
+	for user, n := range users {
+		sums[s.finder.Account(user)] += n
+	}
+	return sums
 }
 
 // cost returns the cost of observing in a window, and the shares of the VMs in it.
@@ -607,11 +616,11 @@ func (s *Source) cost(w outcome.Window) (c outcome.Cost, loads []outcome.Load) {
 	c.Events = hits.All
 	for pid, v := range s.vms {
 		if v.exe != "" && v.died == 0 {
-			loads = append(loads, outcome.Load{VM: v.id, User: v.process.User, Events: s.hits.of(pid, w)})
+			loads = append(loads, outcome.Load{VM: v.id, User: v.process.Account, Events: s.hits.of(pid, w)})
 		}
 	}
 	for pid, l := range s.left {
-		loads = append(loads, outcome.Load{VM: l.id, User: l.process.User, Events: s.hits.of(pid, w), Left: true})
+		loads = append(loads, outcome.Load{VM: l.id, User: l.process.Account, Events: s.hits.of(pid, w), Left: true})
 	}
 	s.hits.forget(w.To)
 	defer s.usage.forget(w.To)

@@ -37,7 +37,7 @@ func (s *Source) spanSight(v vm.VM) spanSight {
 	all := &s.spanSights
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if sight, known := all.vms[v.Process]; known || all.excluded[v.Process] || all.users[v.User] {
+	if sight, known := all.vms[v.Process]; known || all.excluded[v.Process] || all.users[v.Account] {
 		return sight
 	}
 	// The VM is new. Programs count its spans already, and it is found when they do.
@@ -75,7 +75,7 @@ func (s *Source) updateSpanSights() {
 			switch {
 			case s.spanSights.excluded[v.process.Process]:
 				sight = spanSight{since: now, calls: a.Target().StandIns}
-			case !seen || next.users[v.process.User]:
+			case !seen || next.users[v.process.Account]:
 				sight = spanSight{since: v.begun, calls: a.Target().StandIns}
 			}
 			next.vms[v.process.Process] = sight
