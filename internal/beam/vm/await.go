@@ -43,7 +43,7 @@ func Await(ctx context.Context, t Target, every time.Duration, also func(context
 // anyCounts reports whether one of the VMs has probes or is accepted by also. It adds VMs without
 // probes to known.
 func anyCounts(ctx context.Context, f *Finder, vms []VM, known map[usdt.Process]bool, also func(context.Context, VM) bool, refused func(error)) bool {
-	for _, v := range fewestFirst(vms) {
+	for _, v := range FewestFirst(vms) {
 		if also(ctx, v) {
 			return true
 		}
@@ -62,9 +62,9 @@ func anyCounts(ctx context.Context, f *Finder, vms []VM, known map[usdt.Process]
 	return false
 }
 
-// fewestFirst returns the VMs of users with few VMs before those of users with many. A user may start many
-// whose executables take long to read.
-func fewestFirst(vms []VM) []VM {
+// FewestFirst returns the VMs of users with few VMs before those of users with many. A user may start many
+// whose executables take long to read. Otherwise it keeps the order.
+func FewestFirst(vms []VM) []VM {
 	users := make(map[int]int)
 	for _, v := range vms {
 		users[v.Account]++

@@ -14,7 +14,7 @@ func TestFewestFirst(t *testing.T) {
 		vms = append(vms, VM{Process: usdt.Process{PID: pid}, Account: user})
 	}
 	var got []int
-	for _, v := range fewestFirst(vms) {
+	for _, v := range FewestFirst(vms) {
 		got = append(got, v.PID())
 	}
 	if want := []int{4, 2, 5, 0, 1, 3}; !slices.Equal(got, want) {

@@ -55,6 +55,10 @@ type Report struct {
 
 // A VM is a running Erlang VM.
 type VM struct {
+	// Further, unless it is 0, is a number of VMs of the user User that are not examined. The other
+	// fields are then empty.
+	Further, User int
+
 	PID      int
 	Node     string    // node name; "" if the VM is not distributed
 	Exe      string    // name of its executable, for people
@@ -124,7 +128,8 @@ type System struct {
 	// PID is the pid of the requested VM, 0 for all.
 	PID int
 
-	// VMs returns the running VMs, and the processes that could not be inspected. The error wraps
+	// VMs returns the running VMs in the order in which they are examined, and the processes that could
+	// not be inspected. The error wraps
 	// vm.ErrNone if there are no VMs, and vm.ErrNotVM if the requested process is not a VM.
 	VMs func(context.Context) ([]VM, usdt.Skipped, error)
 

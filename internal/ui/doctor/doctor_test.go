@@ -168,6 +168,31 @@ func stopped(s *System) {
 
 func ignore(Check) {}
 
+// VMs of users with few come first, and of each user only some are examined. A line gives the number
+// of the others.
+func TestManyVMs(t *testing.T) {
+	var found []vm.VM
+	for pid := range 20 {
+		found = append(found, vm.VM{Process: usdt.Process{PID: pid}, Account: 1001})
+	}
+	kept, further := examined(append(found, vm.VM{Process: usdt.Process{PID: 20}}))
+	if len(kept) != 1+mostOfUser || kept[0].PID() != 20 || len(further) != 1 || further[1001] != 20-mostOfUser {
+		t.Errorf("kept %v, further %v", kept, further)
+	}
+	s := healthy()
+	find := s.VMs
+	s.VMs = func(ctx context.Context) ([]VM, usdt.Skipped, error) {
+		vms, skipped, err := find(ctx)
+		return append(vms, VM{Further: 4, User: 1001}), skipped, err
+	}
+	checks := Examine(t.Context(), s, ignore).Checks
+	if !slices.ContainsFunc(checks, func(c Check) bool {
+		return c.Status == Warning && c.Found == "4 further VMs of user 1001 are not examined"
+	}) {
+		t.Errorf("no check says that there are further VMs: %+v", checks)
+	}
+}
+
 // Examine reports each check before the next one begins. Otherwise a slow check looks like a hang.
 func TestAtOnce(t *testing.T) {
 	s := healthy()

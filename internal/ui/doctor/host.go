@@ -3,8 +3,10 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -50,6 +52,7 @@ func running(ctx context.Context, which vm.Target) ([]VM, usdt.Skipped, error) {
 		return nil, skipped, err
 	}
 	var vms []VM
+	found, further := examined(found)
 	for _, f := range found {
 		read, err := vm.Read(ctx, &finder, f, readExecutable)
 		if err == nil && read.noImage != nil {
@@ -79,7 +82,29 @@ func running(ctx context.Context, which vm.Target) ([]VM, usdt.Skipped, error) {
 			Err:      err,
 		})
 	}
+	for _, user := range slices.Sorted(maps.Keys(further)) {
+		vms = append(vms, VM{Further: further[user], User: user})
+	}
 	return vms, skipped, nil
+}
+
+// mostOfUser is the largest number of VMs of a user that are examined, because each takes a second.
+const mostOfUser = 16
+
+// examined returns the VMs to examine, those of users with few VMs first, and the number of further
+// VMs by user.
+func examined(found []vm.VM) (kept []vm.VM, further map[int]int) {
+	taken := make(map[int]int)
+	further = make(map[int]int)
+	for _, v := range vm.FewestFirst(found) {
+		if taken[v.Account] == mostOfUser {
+			further[v.Account]++
+			continue
+		}
+		taken[v.Account]++
+		kept = append(kept, v)
+	}
+	return kept, further
 }
 
 // outcomesIn returns how the events of each built-in outcome are seen in VMs that run an executable.

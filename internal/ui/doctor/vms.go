@@ -33,6 +33,11 @@ func (e *examination) vms(ctx context.Context) {
 		return
 	}
 	for _, v := range vms {
+		if v.Further > 0 {
+			e.add("Erlang VM", Warning, fmt.Sprintf("%d further VMs of user %d are not examined", v.Further, v.User),
+				"to examine one of them: beamscope doctor --pid PID")
+			continue
+		}
 		e.vm(ctx, v)
 	}
 }
