@@ -31,7 +31,7 @@ end
 // rebar3.
 func TestMixWithoutRebar3(t *testing.T) {
 	otp := testOTP(t)
-	elixir := toolFolder(t, "mix")
+	elixir := toolFolder(t, "mix", otp)
 	ours, err := Compile(t.Context(), otp, t.TempDir())
 	if err != nil {
 		t.Fatal(err)

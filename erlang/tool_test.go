@@ -1,6 +1,7 @@
 package erlang
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,7 +51,7 @@ func TestDocumentedDependency(t *testing.T) {
 		}, [][]string{{"deps.get"}, {"run", "-e", `IO.puts("it was #{Shop.checkout()}")`}}, "it was sold\n"},
 	} {
 		t.Run(test.tool, func(t *testing.T) {
-			tools := toolFolder(t, test.tool)
+			tools := toolFolder(t, test.tool, otp)
 			dir := t.TempDir()
 			writeFiles(t, dir, test.files(documentedDependency(t, test.where, repository)))
 			var out string
@@ -127,7 +128,7 @@ func toolEnv(t *testing.T, tools string, otp OTP) []string {
 }
 
 // toolFolder returns the folder of a build tool, which is mix or rebar3.
-func toolFolder(t *testing.T, tool string) string {
+func toolFolder(t *testing.T, tool string, otp OTP) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "./tool.sh", tool).Output()
 	if err != nil {
@@ -136,5 +137,11 @@ func toolFolder(t *testing.T, tool string) string {
 		}
 		t.Skipf("tool.sh %s: %v", tool, err)
 	}
-	return strings.TrimSpace(string(out))
+	folder := strings.TrimSpace(string(out))
+	version := exec.CommandContext(t.Context(), filepath.Join(folder, tool), "--version")
+	version.Env = toolEnv(t, folder, otp)
+	if out, err := version.CombinedOutput(); err != nil && bytes.Contains(out, []byte("please re-compile this module")) {
+		t.Skipf("this %s is too old for this Erlang/OTP", tool)
+	}
+	return folder
 }

@@ -13,6 +13,7 @@ import (
 
 // No scenario makes driver__call fire. A driver written for this test does.
 func TestOwnDriver(t *testing.T) {
+	vmtest.NeedEvents(t)
 	vmtest.NeedEBPF(t)
 	otp := vmtest.Private(t)
 	dir := compileDriver(t, otp)

@@ -265,6 +265,7 @@ const storm = `
 
 // During a storm there are names, and never a wrong one.
 func TestStorm(t *testing.T) {
+	vmtest.NeedEvents(t)
 	options := erlang.Options{Args: []string{"+t", "5000000"}}
 	t.Run("with probes", func(t *testing.T) { namesInStorm(t, vmtest.Start(t, options)) })
 	t.Run("stock", func(t *testing.T) { namesInStorm(t, vmtest.StartOn(t, vmtest.Stock(t, 25), options)) })

@@ -204,6 +204,7 @@ func TestDiscoveryOfLongSpans(t *testing.T) {
 // Their scales are fitted.
 func TestVMWithoutSpans(t *testing.T) {
 	t.Parallel()
+	vmtest.NeedEvents(t)
 	r := start(t, nil, "window: 200ms\noutcomes: {gc: {vm: gc}}\n", session.Options{Discover: true, Look: []string{"run", "message"}})
 	vmtest.Eval(t, r.vm, `spawn(fun Loop() -> erlang:garbage_collect(), self() ! x, receive x -> ok end, timer:sleep(1), Loop() end), ok`)
 	for _, name := range []string{"gc", "run", "message"} {
@@ -219,6 +220,7 @@ func TestVMWithoutSpans(t *testing.T) {
 // If there are spans, the more expensive outcomes of the VM are not added.
 func TestNoOutcomesOfVMBesideSpans(t *testing.T) {
 	t.Parallel()
+	vmtest.NeedEvents(t)
 	r := start(t, []string{"ftf"}, "window: 200ms\noutcomes: {gc: {vm: gc}}\n", session.Options{Discover: true, Look: []string{"run"}})
 	r.await(t, "three outcomes of spans", func() bool { return len(r.spans()) == 3 })
 	r.next(10)
@@ -238,6 +240,7 @@ func TestNoOutcomesOfVMBesideSpans(t *testing.T) {
 // the run ends.
 func TestPriceIsBounded(t *testing.T) {
 	t.Parallel()
+	vmtest.NeedEvents(t)
 	r := start(t, nil, "window: 200ms\noutcomes: {gc: {vm: gc}, message: {vm: message}}\n", session.Options{Limit: price.Limit{Rate: 100}})
 	r.tooExpensive = true
 	vmtest.Eval(t, r.vm, `spawn(fun Loop() -> erlang:garbage_collect(), [self() ! x || _ <- lists:seq(1, 10)], [receive x -> ok end || _ <- lists:seq(1, 10)], timer:sleep(1), Loop() end), ok`)
@@ -289,6 +292,7 @@ func TestDiscoveryOfTooMany(t *testing.T) {
 // Spans of a VM that starts later with the same executable are discovered as well.
 func TestDiscoveryInLaterVM(t *testing.T) {
 	t.Parallel()
+	vmtest.NeedEvents(t)
 	vmtest.NeedEBPF(t)
 	otp := vmtest.Private(t)
 	first := vmtest.StartOn(t, otp, erlang.Options{})
@@ -397,6 +401,7 @@ func (f *observerLog) count(text string) int {
 // stopped and started. The status is available whatever the run is doing.
 func TestStatus(t *testing.T) {
 	t.Parallel()
+	vmtest.NeedEvents(t)
 	address := freeAddress(t)
 	r := start(t, []string{"ftf"}, fmt.Sprintf("window: 200ms\nwrapper: {listen: %q}\noutcomes: {tcp: {wrapper: x}}\n", address), session.Options{Discover: true})
 	asked := make(chan struct{})

@@ -83,6 +83,7 @@ func TestExplainedSpansOfVMLeftOut(t *testing.T) {
 // VMs lose no outcome: they are attached to one by one instead.
 func TestExpensiveProcessThatIsNoVM(t *testing.T) {
 	t.Parallel()
+	vmtest.NeedEvents(t)
 	vmtest.NeedEBPF(t)
 	otp := vmtest.Private(t)
 	quiet := vmtest.StartOn(t, otp, erlang.Options{})

@@ -8,11 +8,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/beamscope/beamscope/internal/engine/session"
+	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
 
 // A notice names each span that has not started, and each outcome of the VM that has not
 // happened, once. For a definition of the diagram the notice explains that it is calculated only.
 func TestMissing(t *testing.T) {
+	vmtest.NeedEvents(t)
 	const scopeFile = "window: 200ms\ndiagram: p = worker_1 -> wroker_2;\noutcomes: {p: {dmax: 1s, bins: 100}, gc: {vm: gc}, link: {vm: dist-busy}}\n"
 	r := start(t, []string{"mm1k", "rate=200", "loops=0", "delay=1"}, scopeFile, session.Options{})
 	want := []string{

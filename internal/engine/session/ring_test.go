@@ -260,6 +260,7 @@ func exitsOfStockVM(t *testing.T, beam *erlang.VM) {
 
 // Instances that are open when their VM is killed are lost, however their outcome is observed. They do not time out.
 func TestOpenInKilledVM(t *testing.T) {
+	vmtest.NeedEvents(t)
 	vmtest.NeedEBPF(t)
 	for what, carrier := range map[string]erlang.Carrier{"probes": erlang.Probes, "ring": erlang.Ring} {
 		t.Run(what, func(t *testing.T) {

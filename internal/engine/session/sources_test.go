@@ -116,6 +116,7 @@ func (r *rig) request(port int) request {
 // diagram. All have the same clock: the single instances of a request are in the order in which they
 // happened, and each is within the times that the VM measured.
 func TestOneDiagramThreeSources(t *testing.T) {
+	vmtest.NeedEvents(t)
 	for _, vm := range []struct {
 		what string
 		otp  func(*testing.T) erlang.OTP

@@ -18,6 +18,7 @@ import (
 // Some executables do not show when processes begin and stop running. An explanation for such a
 // VM never claims that a process ran or waited. Garbage collections have probes of their own.
 func TestCausesUnscheduled(t *testing.T) {
+	vmtest.NeedKind(t, vmtest.WithProbes)
 	vmtest.NeedEBPF(t)
 	otp := vmtest.Private(t)
 	forgetSymbol(t, otp.Emulator(), "erts_schedule")

@@ -44,6 +44,18 @@ func NeedKind(t testing.TB, kind Kind) {
 	}
 }
 
+// NeedEvents skips the test if the chosen VM has neither probes nor functions that stand in for them:
+// since OTP 28 an executable that is stripped hides its functions.
+func NeedEvents(t testing.TB) {
+	t.Helper()
+	if release := vm.ReleaseOf(OTP(t).Emulator()); chosen(t) == OfDebian && release >= hidesFunctions {
+		t.Skipf("Debian's VM of OTP %d has neither probes nor functions that can be found", release)
+	}
+}
+
+// hidesFunctions is the first release whose executable does not export its functions.
+const hidesFunctions = 28
+
 // OfKind returns an OTP with a VM of a kind and a release that is private to the test.
 func OfKind(t testing.TB, kind Kind, release int) erlang.OTP {
 	t.Helper()

@@ -35,6 +35,7 @@ func startLoad(t *testing.T, beam *erlang.VM) (busy, maker, slow string) {
 // On a real VM the busy process comes first by run time, the one that makes garbage by garbage
 // collections, and the slow receiver by the wait in its mailbox.
 func TestLive(t *testing.T) {
+	vmtest.NeedEvents(t)
 	vmtest.NeedEBPF(t)
 	beam, err := erlang.StartVM(t.Context(), vmtest.Private(t), erlang.Options{Carrier: erlang.Probes})
 	if err != nil {
@@ -84,6 +85,7 @@ func TestLive(t *testing.T) {
 
 // The end of the VM ends top, with a notice.
 func TestLiveEnd(t *testing.T) {
+	vmtest.NeedEvents(t)
 	vmtest.NeedEBPF(t)
 	beam, err := erlang.StartVM(t.Context(), vmtest.Private(t), erlang.Options{Carrier: erlang.Probes})
 	if err != nil {

@@ -78,6 +78,7 @@ func pids(t *testing.T, beam *erlang.VM, expression string) []string {
 // lengths equal those that the VM reports. The processes are one that takes other messages, one
 // that is suspended, and one in a dirty function.
 func TestLiveQueuesGrow(t *testing.T) {
+	vmtest.NeedEvents(t)
 	vmtest.NeedEBPF(t)
 	beam, err := erlang.StartVM(t.Context(), vmtest.Private(t), erlang.Options{Carrier: erlang.Probes})
 	if err != nil {
@@ -144,6 +145,7 @@ func TestLiveQueuesGrow(t *testing.T) {
 // Each window of a small VM has its own survey: a queue that only grows is longer in each of
 // them.
 func TestLiveSurveyOfEachWindow(t *testing.T) {
+	vmtest.NeedEvents(t)
 	vmtest.NeedEBPF(t)
 	beam, err := erlang.StartVM(t.Context(), vmtest.Private(t), erlang.Options{Carrier: erlang.Probes})
 	if err != nil {
@@ -174,6 +176,7 @@ func TestLiveSurveyOfEachWindow(t *testing.T) {
 // system. A process that sleeps in a dirty function has dirty time, but hardly any processor
 // time.
 func TestLiveProcessorAndDirtyTime(t *testing.T) {
+	vmtest.NeedEvents(t)
 	vmtest.NeedEBPF(t)
 	beam, err := erlang.StartVM(t.Context(), vmtest.Private(t), erlang.Options{Carrier: erlang.Probes, Args: []string{"+S", "1:1", "+SDio", "2", "+sbwt", "none", "+sbwtdio", "none"}})
 	if err != nil {

@@ -84,6 +84,7 @@ func TestMarks(t *testing.T) {
 // Entries and returns of a function are counted separately.
 func TestFunctions(t *testing.T) {
 	vmtest.NeedEBPF(t)
+	vmtest.NeedKind(t, vmtest.WithProbes)
 	otp := vmtest.Private(t)
 	file, err := usdt.Open(otp.Emulator())
 	if err != nil {
