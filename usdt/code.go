@@ -1,6 +1,7 @@
 package usdt
 
 import (
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
@@ -146,38 +147,61 @@ func (img *image) dynamicNames() (map[uint32]string, error) {
 // come from the section .eh_frame_hdr, which stripping keeps. The error is ErrFormat if the section
 // is missing, malformed, or of another form than linkers write.
 func (f *File) FunctionStarts() ([]uint64, error) {
-	const (
-		name       = ".eh_frame_hdr"
-		headerSize = 12         // with the number of entries
-		entrySize  = 8          // an address and that of its description, relative to the section
-		form       = 0x3b031b01 // version 1, and the encodings of all fields
-	)
-	i := slices.IndexFunc(f.image.sections, func(s section) bool { return s.name == name })
-	if i < 0 {
-		return nil, fmt.Errorf("%w: there is no section %s", ErrFormat, name)
-	}
-	base := f.image.sections[i].address
-	table, err := f.image.readSection(f.image.sections[i], headerSize+maxFunctions*entrySize)
+	table, err := f.image.unwindTable()
 	if err != nil {
-		return nil, fmt.Errorf("section %s: %w", name, err)
+		return nil, err
 	}
-	le := binary.LittleEndian
-	if len(table) < headerSize || le.Uint32(table) != form || uint64(le.Uint32(table[8:])) > uint64(len(table)-headerSize)/entrySize {
-		return nil, fmt.Errorf("%w: the section %s has another form", ErrFormat, name)
-	}
-	starts := make([]uint64, le.Uint32(table[8:]))
-	for i := range starts {
-		starts[i] = base + uint64(int64(int32(le.Uint32(table[headerSize+i*entrySize:]))))
-	}
-	if !slices.IsSorted(starts) {
-		return nil, fmt.Errorf("%w: the functions in section %s are not in order", ErrFormat, name)
+	starts := make([]uint64, len(table))
+	for i, e := range table {
+		starts[i] = e.start
 	}
 	return starts, nil
 }
 
+// An unwindEntry is an entry of the section .eh_frame_hdr, with addresses as linked.
+type unwindEntry struct {
+	start  uint64 // of the code
+	record uint64 // describes the frame of the code
+}
+
+// unwindTable reads the section .eh_frame_hdr, see [File.FunctionStarts].
+func (img *image) unwindTable() ([]unwindEntry, error) {
+	const (
+		name       = ".eh_frame_hdr"
+		headerSize = 12         // with the number of entries
+		entrySize  = 8          // the two addresses, relative to the section
+		form       = 0x3b031b01 // version 1, and the encodings of all fields
+	)
+	i := slices.IndexFunc(img.sections, func(s section) bool { return s.name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("%w: there is no section %s", ErrFormat, name)
+	}
+	base := img.sections[i].address
+	data, err := img.readSection(img.sections[i], headerSize+maxFunctions*entrySize)
+	if err != nil {
+		return nil, fmt.Errorf("section %s: %w", name, err)
+	}
+	le := binary.LittleEndian
+	if len(data) < headerSize || le.Uint32(data) != form || uint64(le.Uint32(data[8:])) > uint64(len(data)-headerSize)/entrySize {
+		return nil, fmt.Errorf("%w: the section %s has another form", ErrFormat, name)
+	}
+	table := make([]unwindEntry, le.Uint32(data[8:]))
+	for i := range table {
+		entry := data[headerSize+i*entrySize:]
+		table[i].start = base + uint64(int64(int32(le.Uint32(entry))))
+		table[i].record = base + uint64(int64(int32(le.Uint32(entry[4:]))))
+	}
+	if !slices.IsSortedFunc(table, func(a, b unwindEntry) int { return cmp.Compare(a.start, b.start) }) {
+		return nil, fmt.Errorf("%w: the functions in section %s are not in order", ErrFormat, name)
+	}
+	return table, nil
+}
+
 // SectionAt returns the name of the section that contains an address, as linked, or "".
-func (f *File) SectionAt(address uint64) string {
-	for _, s := range f.image.sections {
+func (f *File) SectionAt(address uint64) string { return f.image.sectionAt(address) }
+
+func (img *image) sectionAt(address uint64) string {
+	for _, s := range img.sections {
 		if s.flags&elf.SHF_ALLOC != 0 && address >= s.address && address-s.address < s.size {
 			return s.name
 		}

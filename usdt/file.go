@@ -179,16 +179,18 @@ func findBuildID(reader *noteReader, area section) string {
 // has the exported functions, and then in the file of [File.UseSymbols]. Of several
 // definitions the global one counts.
 //
-// A breakpoint within an instruction crashes the process that reaches it. So the other file is
-// believed only if a function begins at the address, according to [File.FunctionStarts].
+// A breakpoint within an instruction crashes the process that reaches it, and so does a probe of a return
+// where the return address is not in its place. So the other file is believed only if the sections of this
+// file for unwinding have code of the same size at the address, which begins with the frame of a function that
+// was just called.
 //
 // The error is ErrNoSymbol where the name is not defined, or defined more than
 // once with different addresses, or where the other file is not believed. It is ErrFormat where a
 // symbol table is malformed or the symbol is not in an executable segment of the file.
 func (f *File) Symbol(name string) (address, offset uint64, err error) {
-	address, apart, err := f.symbolAddress(name)
+	address, size, apart, err := f.symbolAddress(name)
 	if err == nil && apart {
-		err = f.checkStart(address)
+		err = f.checkStart(address, size)
 	}
 	if err == nil {
 		offset, err = f.image.fileOffset(address, 1, true)
@@ -203,21 +205,17 @@ func (f *File) Symbol(name string) (address, offset uint64, err error) {
 // file: uninitialised ones are not. It is looked up as [File.Symbol] does, with the
 // same errors.
 func (f *File) Variable(name string) (address uint64, err error) {
-	if address, _, err = f.symbolAddress(name); err != nil {
+	if address, _, _, err = f.symbolAddress(name); err != nil {
 		return 0, fmt.Errorf("symbol %q: %w", name, err)
 	}
 	return address, nil
 }
 
-// checkStart returns an error that wraps ErrNoSymbol unless a function begins at an address from the
-// file of [File.UseSymbols].
-func (f *File) checkStart(address uint64) error {
-	starts, err := f.FunctionStarts()
-	if err != nil {
-		return fmt.Errorf("%w that can be checked: %w", ErrNoSymbol, err)
-	}
-	if _, found := slices.BinarySearch(starts, address); !found {
-		return fmt.Errorf("%w: by %s it is at %#x, where no function begins", ErrNoSymbol, f.SymbolsFrom(), address)
+// checkStart returns an error that wraps ErrNoSymbol unless a function of this size begins at an address,
+// which is from the file of [File.UseSymbols].
+func (f *File) checkStart(address, size uint64) error {
+	if err := f.image.checkEntry(address, size); err != nil {
+		return fmt.Errorf("%w: by %s it is at %#x: %w", ErrNoSymbol, f.SymbolsFrom(), address, err)
 	}
 	return nil
 }
@@ -248,19 +246,19 @@ func (f *File) Function(address uint64) (string, error) {
 	return "", fmt.Errorf("function at %#x: %w", address, ErrNoSymbol)
 }
 
-// symbolAddress returns the address that a name is linked at. apart reports that it comes from the file of
-// [File.UseSymbols].
-func (f *File) symbolAddress(name string) (address uint64, apart bool, err error) {
+// symbolAddress returns the address that a name is linked at, and the size of what is there. apart reports
+// that they come from the file of [File.UseSymbols].
+func (f *File) symbolAddress(name string) (address, size uint64, apart bool, err error) {
 	found, lookupErr := f.image.lookup(map[string]bool{name: true})
-	address, err = found[name].exported()
+	address, size, err = found[name].exported()
 	if err != nil && lookupErr != nil {
 		err = lookupErr
 	}
 	if errors.Is(err, ErrNoSymbol) && f.debug != nil {
-		address, _, err = f.debug.symbolAddress(name)
-		return address, true, err
+		address, size, _, err = f.debug.symbolAddress(name)
+		return address, size, true, err
 	}
-	return address, false, err
+	return address, size, false, err
 }
 
 // Probes returns the probes of a provider or, if provider is "", of all

@@ -16,17 +16,17 @@ type definition struct {
 	global, local addresses
 }
 
-// addresses holds one address, and whether there were other, different ones.
+// addresses holds one address, the size of what is there, and whether there were other, different addresses.
 type addresses struct {
-	first   uint64
-	found   bool
-	several bool
+	first, size uint64
+	found       bool
+	several     bool
 }
 
-func (a *addresses) add(address uint64) {
+func (a *addresses) add(address, size uint64) {
 	switch {
 	case !a.found:
-		a.first, a.found = address, true
+		a.first, a.size, a.found = address, size, true
 	case a.first != address:
 		a.several = true
 	}
@@ -37,24 +37,24 @@ func (a *addresses) add(address uint64) {
 func (d definition) only() (uint64, bool) {
 	all := d.global
 	if d.local.found {
-		all.add(d.local.first)
+		all.add(d.local.first, d.local.size)
 	}
 	return all.first, all.found && !all.several && !d.local.several
 }
 
-// exported returns the address of the global definition or, without one, of the local definition.
-func (d definition) exported() (uint64, error) {
+// exported returns the address and the size of the global definition or, without one, of the local definition.
+func (d definition) exported() (address, size uint64, err error) {
 	best := d.global
 	if !best.found {
 		best = d.local
 	}
 	switch {
 	case !best.found:
-		return 0, ErrNoSymbol
+		return 0, 0, ErrNoSymbol
 	case best.several:
-		return 0, fmt.Errorf("%w uniquely", ErrNoSymbol)
+		return 0, 0, fmt.Errorf("%w uniquely", ErrNoSymbol)
 	}
-	return best.first, nil
+	return best.first, best.size, nil
 }
 
 // lookup finds names in .symtab and, if they are not there, in .dynsym. Names that are not defined
@@ -93,11 +93,11 @@ func (img *image) lookupIn(table section, names map[string]bool) (map[string]def
 			return
 		}
 		d := found[string(name)]
-		address := binary.LittleEndian.Uint64(raw[8:])
+		address, size := binary.LittleEndian.Uint64(raw[8:]), binary.LittleEndian.Uint64(raw[16:])
 		if elf.ST_BIND(raw[4]) == elf.STB_LOCAL {
-			d.local.add(address)
+			d.local.add(address, size)
 		} else {
-			d.global.add(address)
+			d.global.add(address, size)
 		}
 		found[string(name)] = d
 	})

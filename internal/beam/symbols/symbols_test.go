@@ -229,7 +229,7 @@ func TestUseSymbols(t *testing.T) {
 	}
 }
 
-// The place of a function in another file counts only if a function begins there. A breakpoint anywhere else
+// The place of a function in another file counts only if the function begins there. A breakpoint anywhere else
 // would crash the process.
 func TestMovedFunction(t *testing.T) {
 	const exported, function = "taken", "hidden" // the fixture exports all of its functions
