@@ -4,16 +4,19 @@
 // It looks in folders that the user has named, then at the usual places, as gdb does (see gdb's
 // manual, "Debugging Information in Separate Files"): by the build ID of the executable, and by the
 // name in its section .gnu_debuglink. It looks in the file system of this process only. Any user can give a
-// process another file system, with files there that seem to belong to root.
+// process another file system, with files there that seem to belong to root, and show it its executable under
+// any name.
 package symbols
 
 import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 
+	"github.com/beamscope/beamscope/internal/files/trusted"
 	"github.com/beamscope/beamscope/usdt"
 )
 
@@ -39,10 +42,9 @@ func New(folders ...string) *Store { return &Store{folders: folders} }
 
 // Find opens the file with the symbols of an executable. The file must belong
 // to the same build: it has the executable's build ID or, if the executable has none, the checksum
-// in its .gnu_debuglink. Its owner must be root or the owner of the executable, because other users
-// may be able to write to folders beside it. In a folder of the Store, the owner
-// may also be the user of this process, or the user who called it by sudo. The caller closes the
-// file.
+// in its .gnu_debuglink. At the usual places, only root and the user of this process may be able to change
+// the file or to replace it. In a folder of the Store, which the user trusts, its owner may also be the owner of
+// the executable, or the user who called this process by sudo. The caller closes the file.
 //
 // A file system in user space may not answer. Then Find waits forever.
 func (s *Store) Find(ctx context.Context, exe *usdt.File) (f *usdt.File, ok bool) {
@@ -51,7 +53,7 @@ func (s *Store) Find(ctx context.Context, exe *usdt.File) (f *usdt.File, ok bool
 		for _, folder := range s.folders {
 			for _, name := range w.namesIn() {
 				file, err := usdt.OpenBelow(folder, name)
-				if f, ok := w.accept(ctx, file, err, callers()...); ok {
+				if f, ok := w.accept(ctx, file, err); ok {
 					return f, true
 				}
 			}
@@ -107,28 +109,55 @@ func (w wanted) namesIn() []string {
 	return names
 }
 
-// usual returns the usual places of the file.
+// usual returns the usual places of the file, as paths without links. Only root and the user of this process
+// can change what is there.
 func (w wanted) usual() []string {
 	var names []string
-	if w.buildID != "" {
-		names = append(names, filepath.Join(Usual, byBuildID, w.buildID[:2], w.buildID[2:]+".debug"))
+	add := func(name string, links bool) {
+		if at, err := trusted.Path(name); err == nil && (links || at == name) {
+			names = append(names, at)
+		}
 	}
-	if dir := filepath.Dir(w.exe.Name()); w.link != "" && filepath.IsAbs(dir) {
-		names = append(names, filepath.Join(dir, w.link), filepath.Join(dir, ".debug", w.link), filepath.Join(Usual, dir, w.link))
+	if w.buildID != "" {
+		add(filepath.Join(Usual, byBuildID, w.buildID[:2], w.buildID[2:]+".debug"), true)
+	}
+	if folder, ok := w.folder(); ok {
+		add(filepath.Join(folder, w.link), false)
+		add(filepath.Join(folder, ".debug", w.link), false)
+		add(filepath.Join(Usual, folder, w.link), true)
 	}
 	return names
 }
 
+// folder returns the folder of the executable, as a path without links. ok is false if the executable names no
+// file of its symbols, or if it is not there: the folder is in the file system of this process, and the
+// name of the executable may be from another one.
+func (w wanted) folder() (folder string, ok bool) {
+	if w.link == "" || !filepath.IsAbs(w.exe.Name()) {
+		return "", false
+	}
+	folder, err := trusted.Path(filepath.Dir(w.exe.Name()))
+	if err != nil {
+		return "", false
+	}
+	there, err := os.Stat(filepath.Join(folder, filepath.Base(w.exe.Name())))
+	if err != nil {
+		return "", false
+	}
+	info, err := w.exe.Stat()
+	return folder, err == nil && os.SameFile(info, there)
+}
+
 // accept returns an opened file if it is the wanted one, and otherwise closes it. It checks the
 // open file, since its name may lead to another file by then.
-func (w wanted) accept(ctx context.Context, file *os.File, err error, owners ...uint32) (f *usdt.File, ok bool) {
+func (w wanted) accept(ctx context.Context, file *os.File, err error) (f *usdt.File, ok bool) {
 	if err != nil {
 		return nil, false
 	}
 	if f, err = usdt.OpenFile(file); err != nil {
 		return nil, false
 	}
-	if !w.trusts(f, owners) || f.Machine() != w.exe.Machine() || !w.sameBuild(ctx, f) {
+	if !w.trusts(f) || f.Machine() != w.exe.Machine() || !w.sameBuild(ctx, f) {
 		f.Close()
 		return nil, false
 	}
@@ -147,21 +176,16 @@ func (w wanted) sameBuild(ctx context.Context, f *usdt.File) bool {
 	return err == nil && sum == w.sum
 }
 
-// trusts reports whether a file belongs to root, to the owner of the executable, or to one of
-// these users. Files without a size are of the kernel, such as a process's command line, which belongs to
+// trusts reports whether a file belongs to root, to the owner of the executable, or to one of the callers.
+// Files without a size are of the kernel, such as a process's command line, which belongs to
 // root and contains what the process wants.
-func (w wanted) trusts(f *usdt.File, owners []uint32) bool {
+func (w wanted) trusts(f *usdt.File) bool {
 	of, err := ownerOf(f)
 	if info, statErr := f.Stat(); err != nil || statErr != nil || info.Size() == 0 {
 		return false
 	}
-	if of == 0 {
+	if of == 0 || slices.Contains(callers(), of) {
 		return true
-	}
-	for _, owner := range owners {
-		if of == owner {
-			return true
-		}
 	}
 	owner, err := ownerOf(w.exe)
 	return err == nil && of == owner

@@ -149,6 +149,108 @@ func TestBesideExecutable(t *testing.T) {
 	}
 }
 
+// A process chooses the name of its executable: in a mount namespace of its own, a user can show the file
+// anywhere. So the folder of that name counts only if the executable is there for beamscope too.
+func TestBesideOtherName(t *testing.T) {
+	exe, debug := separated(t, true)
+	info, err := exe.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := usdt.MappedFile{Name: filepath.Join(t.TempDir(), "beam.smp"), Path: exe.Name()}
+	m.Device, m.Inode = usdt.Identity(info)
+	copyTo(t, debug, filepath.Join(filepath.Dir(m.Name), "beam.smp.debug"))
+	shown, err := m.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shown.Close()
+	if found(t, nil, shown) {
+		t.Error("found, and nothing is there")
+	}
+	copyTo(t, exe.Name(), m.Name)
+	if found(t, nil, shown) {
+		t.Error("found, and another file is there")
+	}
+	if err := errors.Join(os.Remove(m.Name), os.Link(exe.Name(), m.Name)); err != nil {
+		t.Fatal(err)
+	}
+	if !found(t, nil, shown) {
+		t.Error("not found, and the executable is there")
+	}
+}
+
+// besideIn puts an executable and the file of its symbols into a folder, changes that, and reports whether the
+// file is found.
+func besideIn(t *testing.T, dir string, change func(exe, debug string) error) bool {
+	t.Helper()
+	stripped, symbols := separated(t, true)
+	path, file := filepath.Join(dir, "beam.smp"), filepath.Join(dir, "beam.smp.debug")
+	copyTo(t, stripped.Name(), path)
+	copyTo(t, symbols, file)
+	if err := change(path, file); err != nil {
+		t.Fatal(err)
+	}
+	exe, err := usdt.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exe.Close()
+	return found(t, nil, exe)
+}
+
+// Beside the executable, a file counts only if others can neither write to it nor replace it. Links do not count.
+func TestBesideUntrusted(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(dir, debug string) error
+		want   bool
+	}{
+		"unchanged":                  {func(_, _ string) error { return nil }, true},
+		"others write to the folder": {func(dir, _ string) error { return os.Chmod(dir, 0o757) }, false},
+		"the group, to the folder":   {func(dir, _ string) error { return os.Chmod(dir, 0o775) }, false},
+		"all to one such as /tmp":    {func(dir, _ string) error { return os.Chmod(dir, 0o777|os.ModeSticky) }, false},
+		"others write to the file":   {func(_, debug string) error { return os.Chmod(debug, 0o646) }, false},
+		"the group, to the file":     {func(_, debug string) error { return os.Chmod(debug, 0o664) }, false},
+		"a link": {func(_, debug string) error {
+			return errors.Join(os.Rename(debug, debug+".2"), os.Symlink(debug+".2", debug))
+		}, false},
+		"a link to the folder": {func(dir, debug string) error {
+			sub := filepath.Join(dir, "sub")
+			return errors.Join(os.Mkdir(sub, 0o755), os.Rename(debug, filepath.Join(sub, "beam.smp.debug")), os.Symlink(sub, filepath.Join(dir, ".debug")))
+		}, false},
+		"a pipe": {func(_, debug string) error { return errors.Join(os.Remove(debug), unix.Mkfifo(debug, 0o644)) }, false},
+	} {
+		if got := besideIn(t, t.TempDir(), func(exe, debug string) error { return test.change(filepath.Dir(exe), debug) }); got != test.want {
+			t.Errorf("%s: found %v", name, got)
+		}
+	}
+}
+
+// Beside the executable, a file of another user does not count, nor one in another user's folder, even if the
+// executable belongs to that user.
+func TestBesideOfOtherUser(t *testing.T) {
+	for name, test := range map[string]struct {
+		give func(dir, exe, debug string) []string
+		want bool
+	}{
+		"the executable": {func(_, exe, _ string) []string { return []string{exe} }, true},
+		"the folder":     {func(dir, _, _ string) []string { return []string{dir} }, false},
+		"the file":       {func(_, exe, debug string) []string { return []string{exe, debug} }, false},
+	} {
+		dir := otheruser.Dir(t)
+		got := besideIn(t, dir, func(exe, debug string) error {
+			if err := os.Chown(dir, 0, 0); err != nil {
+				return err
+			}
+			otheruser.Give(t, test.give(dir, exe, debug)...)
+			return nil
+		})
+		if got != test.want {
+			t.Errorf("%s of another user: found %v", name, got)
+		}
+	}
+}
+
 // Links may lead to files within the folder only. Files that are not regular are refused without
 // blocking.
 func TestLinks(t *testing.T) {
