@@ -103,7 +103,7 @@ type Options struct {
 	Explain bool
 
 	VMs       int // maximum number of Erlang VMs with a slot at one time; 0: 8
-	OpenSpans int // maximum number of open instances; 0: 131072, about 20 MiB
+	OpenSpans int // maximum number of open instances, see [Collector.ShareRoom]; 0: 131072, about 20 MiB
 	Queues    int // keys of instances that end in the order of their starts; 0: 524288. Memory is allocated on use
 	Groups    int // maximum number at one time; 0: 16384. Memory is allocated on use
 	Exits     int // process exits between two sweeps; 0: 131072. Memory is allocated on use
@@ -218,6 +218,7 @@ type Collector struct {
 	read      []uint64          // previous value of each cell, summed over stripes
 	counts    []Counts          // reused by each read
 
+	rooms     rooms
 	groups    groupReader
 	functions map[uint64]string // functions of groups, in addition to those that the programs read
 
@@ -276,6 +277,7 @@ func New(opts Options) (*Collector, error) {
 		userHits:  make(map[int]uint64),
 		crowdRuns: make(map[uint32]uint64),
 		since:     make(map[int]int64),
+		rooms:     rooms{ofAccount: make(map[int]uint32)},
 		fixed: fixed{
 			stripeMask:  uint32(l.stripes - 1),
 			stripeCells: uint32(l.stripeCells),
@@ -350,6 +352,7 @@ func (c *Collector) load() error {
 	for i := range c.memory.outcomes {
 		c.memory.outcomes[i].SinceNs = forever // until there is an entry
 	}
+	c.divideRoom(0)
 	for slot := range c.opts.VMs {
 		if err := c.maps.FreeSlots.Put(nil, uint32(slot)); err != nil {
 			return fmt.Errorf("write slot %d: %w", slot, err)

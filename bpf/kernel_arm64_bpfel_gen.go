@@ -271,6 +271,8 @@ type kernelQueue struct {
 	FloorNs uint64
 	Outcome uint32
 	Worked  uint32
+	Room    uint32
+	Pad     uint32
 }
 
 type kernelRecord struct {
@@ -286,6 +288,15 @@ type kernelRecord struct {
 	Origin  uint16
 	Size    uint32
 	Details [2]uint64
+}
+
+type kernelRoom struct {
+	_      structs.HostLayout
+	Limit  int64
+	Used   int64
+	Before int64
+	Seen   int64
+	Ended  int64
 }
 
 type kernelRule struct {
@@ -370,7 +381,7 @@ type kernelSpan struct {
 	Owner   uint64
 	Group   uint64
 	Outcome uint32
-	Pad     uint32
+	Room    uint32
 }
 
 type kernelSpanKey struct {
@@ -385,6 +396,7 @@ type kernelSweepRequest struct {
 	_        structs.HostLayout
 	UntilNs  uint64
 	ForgetNs uint64
+	CrowdNs  uint64
 	CutAll   uint32
 	Skip     uint32
 	Asked    uint64
@@ -492,10 +504,13 @@ const (
 	kernelMapObserved           = "observed"
 	kernelMapOffCpus            = "off_cpus"
 	kernelMapOutcomes           = "outcomes"
+	kernelMapQueueRooms         = "queue_rooms"
 	kernelMapQueues             = "queues"
 	kernelMapRecent             = "recent"
 	kernelMapRests              = "rests"
 	kernelMapRing               = "ring"
+	kernelMapRoomUsers          = "room_users"
+	kernelMapRooms              = "rooms"
 	kernelMapRunners            = "runners"
 	kernelMapSeenNames          = "seen_names"
 	kernelMapSlices             = "slices"
@@ -688,10 +703,13 @@ type kernelMapSpecs struct {
 	Observed      *ebpf.MapSpec `ebpf:"observed"`
 	OffCpus       *ebpf.MapSpec `ebpf:"off_cpus"`
 	Outcomes      *ebpf.MapSpec `ebpf:"outcomes"`
+	QueueRooms    *ebpf.MapSpec `ebpf:"queue_rooms"`
 	Queues        *ebpf.MapSpec `ebpf:"queues"`
 	Recent        *ebpf.MapSpec `ebpf:"recent"`
 	Rests         *ebpf.MapSpec `ebpf:"rests"`
 	Ring          *ebpf.MapSpec `ebpf:"ring"`
+	RoomUsers     *ebpf.MapSpec `ebpf:"room_users"`
+	Rooms         *ebpf.MapSpec `ebpf:"rooms"`
 	Runners       *ebpf.MapSpec `ebpf:"runners"`
 	SeenNames     *ebpf.MapSpec `ebpf:"seen_names"`
 	Slices        *ebpf.MapSpec `ebpf:"slices"`
@@ -798,10 +816,13 @@ type kernelMaps struct {
 	Observed      *ebpf.Map `ebpf:"observed"`
 	OffCpus       *ebpf.Map `ebpf:"off_cpus"`
 	Outcomes      *ebpf.Map `ebpf:"outcomes"`
+	QueueRooms    *ebpf.Map `ebpf:"queue_rooms"`
 	Queues        *ebpf.Map `ebpf:"queues"`
 	Recent        *ebpf.Map `ebpf:"recent"`
 	Rests         *ebpf.Map `ebpf:"rests"`
 	Ring          *ebpf.Map `ebpf:"ring"`
+	RoomUsers     *ebpf.Map `ebpf:"room_users"`
+	Rooms         *ebpf.Map `ebpf:"rooms"`
 	Runners       *ebpf.Map `ebpf:"runners"`
 	SeenNames     *ebpf.Map `ebpf:"seen_names"`
 	Slices        *ebpf.Map `ebpf:"slices"`
@@ -843,10 +864,13 @@ func (m *kernelMaps) Close() error {
 		m.Observed,
 		m.OffCpus,
 		m.Outcomes,
+		m.QueueRooms,
 		m.Queues,
 		m.Recent,
 		m.Rests,
 		m.Ring,
+		m.RoomUsers,
+		m.Rooms,
 		m.Runners,
 		m.SeenNames,
 		m.Slices,

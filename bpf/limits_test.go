@@ -15,7 +15,7 @@ import (
 )
 
 // emit makes the VM send n events of the wrapper, with our ids from first on instead of the VM's.
-func emit(t *testing.T, vm *erlang.VM, name, event string, first, n int) {
+func emit(t testing.TB, vm *erlang.VM, name, event string, first, n int) {
 	t.Helper()
 	kinds := map[string]int{"start": 1, "end": 2, "fail": 3}
 	vmtest.Eval(t, vm, fmt.Sprintf(`

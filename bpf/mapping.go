@@ -18,6 +18,8 @@ type mappings struct {
 	slotPIDs []uint64 // by slot, 0: no VM
 	worsts   []kernelWorst
 
+	rooms, queueRooms []kernelRoom
+
 	seenNames []kernelSeenName
 	namesSeen []uint64 // by slot
 	hashes    []uint64
@@ -30,7 +32,7 @@ type mappings struct {
 
 func mapMaps(maps *kernelMaps) (*mappings, error) {
 	m := new(mappings)
-	var errs [10]error
+	var errs [12]error
 	m.cells, errs[0] = mapped[uint64](m, maps.Cells)
 	m.outcomes, errs[1] = mapped[kernelOutcome](m, maps.Outcomes)
 	m.slotPIDs, errs[2] = mapped[uint64](m, maps.SlotPids)
@@ -42,6 +44,8 @@ func mapMaps(maps *kernelMaps) (*mappings, error) {
 	m.records, errs[7] = mapped[kernelRecord](m, maps.LogRecords)
 	m.heads, errs[8] = mapped[kernelLogHead](m, maps.LogHeads)
 	m.hashes, errs[9] = mapped[uint64](m, maps.Hashes)
+	m.rooms, errs[10] = mapped[kernelRoom](m, maps.Rooms)
+	m.queueRooms, errs[11] = mapped[kernelRoom](m, maps.QueueRooms)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, errors.Join(err, m.close())
 	}

@@ -15,6 +15,8 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
+#include "room.bpf.h"
+
 struct span_key {
 	__u32 number; /* of the outcome's name, which its entries share; of the entry itself if it
 		       * has a rule */
@@ -33,7 +35,7 @@ struct span {
 	__u64 owner;    /* the Erlang process that started it; 0 if not needed */
 	__u64 group;    /* in which it is counted; 0 if not needed */
 	__u32 outcome;  /* index of the entry at which it is counted */
-	__u32 pad;
+	__u32 room;     /* index of the room in which it takes a place, if it is in spans */
 };
 
 /* The span has ended. It is kept so that a later end counts as late, not as an orphan. */
@@ -92,6 +94,37 @@ static __always_inline void arrived(__u32 which)
 
 	if (a)
 		__sync_fetch_and_add(&a->count, 1);
+}
+
+/* Adds a span to the hash map, in the room of its VM, or replaces the one with its key. Returns
+ * false if there is no room. */
+static __noinline int add_hashed(struct span *v)
+{
+	struct room *r;
+	bool free;
+
+	v->room = room_of(v->key.pid);
+	r = room_at(v->room);
+	if (!r)
+		return false;
+	free = take_place(r);
+	if (free && !bpf_map_update_elem(&spans, &v->key, v, BPF_NOEXIST)) {
+		arrived(SPANS);
+		return true;
+	}
+	free_place(r);
+	return !bpf_map_update_elem(&spans, &v->key, v, BPF_EXIST);
+}
+
+/* Deletes a span from the hash map. room is that of the span. This and add_hashed are functions
+ * because their callers have little stack left. */
+static __noinline int delete_hashed(const struct span_key *key, __u32 room)
+{
+	struct room *r = room_at(room);
+
+	if (!bpf_map_delete_elem(&spans, key) && r)
+		free_place(r);
+	return 0;
 }
 
 /* Returns the index of a key's place in recent. Ids of spans are unique, but keys of VM probes are
@@ -165,6 +198,7 @@ static __always_inline bool read_open(struct span *v, struct span *copy)
 	copy->owner = v->owner;
 	copy->group = v->group;
 	copy->outcome = v->outcome;
+	copy->room = v->room;
 	return copy->start_ns && !(copy->start_ns & ENDED);
 }
 

@@ -25,6 +25,8 @@ struct queue {
 	__u64 floor_ns; /* instances that started before this can no longer end */
 	__u32 outcome;  /* index of the entry */
 	__u32 worked;   /* a sync event came after the last instance left */
+	__u32 room;     /* index of the room in which it takes a place */
+	__u32 pad;
 };
 
 /* By key. Its seq is the stage: 0 for the first, 1 for the second. */
@@ -68,8 +70,13 @@ static __always_inline bool close_queue(struct queue *q, __u64 ends)
 	return __sync_val_compare_and_swap(&q->ends, ends, closed) == ends;
 }
 
-/* Adds a queue. seq of the key is the stage. Its numbers differ from those of an earlier queue of
- * the same key, whose instances may still be open. */
+static __always_inline struct room *queue_room_at(__u32 at)
+{
+	return bpf_map_lookup_elem(&queue_rooms, &at);
+}
+
+/* Adds a queue, if there is room. seq of the key is the stage. Its numbers differ from those of an
+ * earlier queue of the same key, whose instances may still be open. */
 static __noinline int add_queue(const struct span_key *k, __u32 outcome, __u64 now)
 {
 	struct queue empty = {
@@ -77,10 +84,16 @@ static __noinline int add_queue(const struct span_key *k, __u32 outcome, __u64 n
 		.used_ns = now,
 		.outcome = outcome,
 		.worked = true,
+		.room = room_of(k->pid),
 	};
+	struct room *r = queue_room_at(empty.room);
 
-	if (!bpf_map_update_elem(&queues, k, &empty, BPF_NOEXIST))
+	if (!r)
+		return 0;
+	if (take_place(r) && !bpf_map_update_elem(&queues, k, &empty, BPF_NOEXIST))
 		arrived(QUEUES);
+	else
+		free_place(r);
 	return 0;
 }
 

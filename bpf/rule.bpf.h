@@ -407,18 +407,15 @@ static __always_inline bool take_found(struct span *v, const struct span *open, 
 	bool taken = take(v, open);
 
 	if (taken && hashed)
-		bpf_map_delete_elem(&spans, &open->key);
+		delete_hashed(&open->key, open->room);
 	return taken;
 }
 
-static __always_inline void put_open(struct rule_event *e, const struct span *v)
+static __always_inline void put_open(struct rule_event *e, struct span *v)
 {
-	if (put_at(place_of(&v->key), v, v->start_ns))
+	if (put_at(place_of(&v->key), v, v->start_ns) || add_hashed(v))
 		return;
-	if (bpf_map_update_elem(&spans, &v->key, v, BPF_ANY))
-		count(&e->series, e->row, MAP_FULL);
-	else
-		arrived(SPANS);
+	count(&e->series, e->row, MAP_FULL);
 }
 
 /* Settles an instance that was taken after its deadline but before a sweep ended it. The hash map
@@ -434,8 +431,7 @@ static __noinline int settle_expired(struct rule_event *e, struct span *open)
 		return false;
 	settle(o, &e->series, row_at(end.end_ns), open, &end);
 	open->start_ns |= ENDED;
-	if (!bpf_map_update_elem(&spans, &open->key, open, BPF_ANY))
-		arrived(SPANS);
+	add_hashed(open);
 	return true;
 }
 
@@ -526,7 +522,7 @@ static __noinline enum head take_head(struct rule_event *e, bool second, struct 
 			return HEAD_NONE;
 		v = find_open(&k, open, &hashed, &timed_out);
 		if (timed_out) {
-			bpf_map_delete_elem(&spans, &k);
+			delete_hashed(&k, open->room);
 			if ((open->start_ns & ~ENDED) < floor)
 				continue;
 			return is_placeholder(open) ? HEAD_NONE : HEAD_TIMED_OUT;
@@ -538,7 +534,7 @@ static __noinline enum head take_head(struct rule_event *e, bool second, struct 
 		if (open->start_ns >= floor)
 			return HEAD_OPEN;
 		if (settle_expired(e, open))
-			bpf_map_delete_elem(&spans, &k); /* no end will look for it */
+			delete_hashed(&k, open->room); /* no end will look for it */
 		else
 			count(&e->series, e->row, UNPAIRED);
 	}
@@ -658,8 +654,7 @@ static __noinline int keep_timed_out(struct rule_event *e, struct span *ended)
 		count(&e->series, e->row, MAP_FULL);
 		return 0;
 	}
-	if (!bpf_map_update_elem(&spans, &ended->key, ended, BPF_ANY))
-		arrived(SPANS);
+	add_hashed(ended);
 	return 0;
 }
 
@@ -722,7 +717,7 @@ static __always_inline enum head take_keyed(struct rule_event *e, struct span *o
 	struct span *v = find_open(&e->key, open, &hashed, &timed_out);
 
 	if (timed_out)
-		bpf_map_delete_elem(&spans, &e->key);
+		delete_hashed(&e->key, open->room);
 	if (!v && !timed_out && rule.overtaken) {
 		/* A start adds its instance before it looks here, and this end looks for the
 		 * instance again after it was added here. So at least one of them sees the

@@ -234,10 +234,7 @@ static __always_inline enum placed put_span(struct event *e, __u64 owner, __u32 
 		v.group = flags & BY_SPAWN ? spawn_group(owner, e->key.pid) : owner;
 	if (put_recent(&v, v.start_ns))
 		return PLACED_RECENT;
-	if (bpf_map_update_elem(&spans, &v.key, &v, BPF_ANY))
-		return PLACED_NOWHERE;
-	arrived(SPANS);
-	return PLACED_HASHED;
+	return add_hashed(&v) ? PLACED_HASHED : PLACED_NOWHERE;
 }
 
 static __always_inline void start(struct event *e)
@@ -355,7 +352,7 @@ static __always_inline void end(struct event *e)
 	end_open(e, o, &s, row, found.place, &found.read);
 	if (!found.hashed)
 		return;
-	bpf_map_delete_elem(&spans, &found.read.key);
+	delete_hashed(&found.read.key, found.read.room);
 	put_recent(&found.read, found.read.start_ns | ENDED);
 }
 

@@ -20,6 +20,7 @@
 struct sweep_request {
 	__u64 until_ns;  /* end instances whose deadline, or whose process's exit, is before this */
 	__u64 forget_ns; /* forget timed-out spans whose deadline is before this */
+	__u64 crowd_ns;  /* the same in rooms that are nearly full */
 	__u32 cut_all;   /* not 0: give up all instances */
 	__u32 skip;      /* not 0: do not sweep the queues */
 	__u64 asked;     /* not 0: there are entries in asked_vms */
@@ -109,6 +110,14 @@ static __always_inline bool sweep_span(struct span *v, struct sweep_request *w,
 	return true;
 }
 
+/* Counts an entry of the hash map that is kept although it has ended. */
+static __always_inline void kept_ended(struct sweep_request *w, struct room *r)
+{
+	w->expired++;
+	if (r)
+		r->ended++;
+}
+
 /* Moves a timed-out span to the hash map, which remembers it for longer. */
 static long sweep_recent(void *map, const __u32 *at, struct span *v, struct sweep_request *w)
 {
@@ -121,10 +130,8 @@ static long sweep_recent(void *map, const __u32 *at, struct span *v, struct swee
 	if (!sweep_span(v, w, &open, &timed_out) || !timed_out)
 		return 0;
 	open.start_ns |= ENDED;
-	if (!bpf_map_update_elem(&spans, &open.key, &open, BPF_ANY)) {
-		w->expired++;
-		arrived(SPANS);
-	}
+	if (add_hashed(&open))
+		kept_ended(w, room_at(open.room));
 	return 0;
 }
 
@@ -134,24 +141,29 @@ static long sweep_hashed(void *map, const struct span_key *k, struct span *v,
 	struct span_key key = *k;
 	struct outcome *o = bpf_map_lookup_elem(&outcomes, &v->outcome);
 	__u64 start_ns = *(volatile __u64 *)&v->start_ns;
+	__u32 room = v->room;
+	struct room *r = room_at(room);
 	struct span open;
 	bool timed_out;
 
-	if (!o)
+	if (!o || !r)
 		return 0;
+	r->seen++;
 	if (start_ns & ENDED) {
-		if ((start_ns & ~ENDED) + o->dmax_ns < w->forget_ns)
-			bpf_map_delete_elem(&spans, &key);
+		__u64 forget_ns = was_crowded(r) ? w->crowd_ns : w->forget_ns;
+
+		if ((start_ns & ~ENDED) + o->dmax_ns < forget_ns)
+			delete_hashed(&key, room);
 		else
-			w->expired++;
+			kept_ended(w, r);
 		return 0;
 	}
 	if (!sweep_span(v, w, &open, &timed_out))
 		return 0;
 	if (timed_out)
-		w->expired++;
+		kept_ended(w, r);
 	else
-		bpf_map_delete_elem(&spans, &key);
+		delete_hashed(&key, room);
 	return 0;
 }
 
@@ -191,12 +203,18 @@ static long sweep_queue(void *map, const struct span_key *k, struct queue *q,
 			struct sweep_request *w)
 {
 	__u64 ends = *(volatile __u64 *)&q->ends;
+	struct room *r = queue_room_at(q->room), *of_spans = room_at(q->room);
 	struct span_key key = *k;
+	__u64 forget_ns;
 
-	if (is_closed(ends) || (is_deletable(&key, q, ends, w->forget_ns) && close_queue(q, ends)))
-		bpf_map_delete_elem(&queues, &key);
-	else
+	if (!r || !of_spans)
+		return 0;
+	r->seen++;
+	forget_ns = was_crowded(of_spans) ? w->crowd_ns : w->forget_ns;
+	if (!is_closed(ends) && (!is_deletable(&key, q, ends, forget_ns) || !close_queue(q, ends)))
 		w->queues++;
+	else if (!bpf_map_delete_elem(&queues, &key))
+		free_place(r);
 	return 0;
 }
 
@@ -241,7 +259,9 @@ int sweep(void *ctx)
 	w = *r;
 	w.open = w.expired = w.exits = w.queues = w.watches = 0;
 	if (may_have_entries(s)) {
+		bpf_for_each_map_elem(&rooms, begin_counting, NULL, 0);
 		bpf_for_each_map_elem(&spans, sweep_hashed, &w, 0);
+		bpf_for_each_map_elem(&rooms, end_counting, NULL, 0);
 		s->left = w.open + w.expired;
 	}
 	bpf_for_each_map_elem(&recent, sweep_recent, &w, 0);
@@ -250,7 +270,9 @@ int sweep(void *ctx)
 		e->left = w.exits;
 	}
 	if (!w.skip && may_have_entries(q)) {
+		bpf_for_each_map_elem(&queue_rooms, begin_counting, NULL, 0);
 		bpf_for_each_map_elem(&queues, sweep_queue, &w, 0);
+		bpf_for_each_map_elem(&queue_rooms, end_counting, NULL, 0);
 		q->left = w.queues;
 	}
 	if (may_have_entries(p)) {

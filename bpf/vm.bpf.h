@@ -60,12 +60,15 @@ struct {
 	__type(value, __u64);
 } vm_cache SEC(".maps");
 
-/* Returns the user of a VM, or NO_USER if another process runs this program. Like count_crowd this
- * is a global function: the verifier checks it once, not at each call. */
-__noinline __u32 user_of(__u32 pid)
+/* Returns the user of a VM, or NO_USER if another process runs this program. */
+static __always_inline __u32 running_user(__u32 pid)
 {
 	return current_pid() == pid ? (__u32)bpf_get_current_uid_gid() : NO_USER;
 }
+
+/* Does the same. Like count_crowd this is a global function: the verifier checks it once, not at
+ * each call. */
+__noinline __u32 user_of(__u32 pid) { return running_user(pid); }
 
 /* Counts a run of a program in a VM without a slot. */
 __noinline int count_crowd(__u32 pid)
@@ -123,6 +126,24 @@ static __always_inline __u32 vm_slot(__u32 pid)
 	if (cached && slot < vm_slots)
 		*(volatile __u64 *)cached = (__u64)pid << 32 | slot;
 	return slot;
+}
+
+/* Returns the user of a VM, or NO_USER if it is unknown. Unlike vm_slot this takes no slot. It calls no
+ * function, because chains of calls that end here leave little stack. */
+static __always_inline __u32 vm_user(__u32 pid)
+{
+	__u32 at = pid % VM_CACHE, slot = vm_slots, user = NO_USER, *known;
+	__u64 *cached = bpf_map_lookup_elem(&vm_cache, &at);
+	__u64 with_slot = cached ? *(volatile __u64 *)cached : 0, *entry;
+
+	if (with_slot >> 32 == pid)
+		slot = with_slot;
+	else if ((known = bpf_map_lookup_elem(&vms, &pid)))
+		slot = *known;
+	entry = bpf_map_lookup_elem(&slot_pids, &slot); /* NULL without a slot */
+	if (entry)
+		user = *(volatile __u64 *)entry >> 32;
+	return user == NO_USER ? running_user(pid) : user;
 }
 
 #endif

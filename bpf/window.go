@@ -94,13 +94,14 @@ const maxAsked = 1024
 func (c *Collector) Sweep(until int64) (Swept, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	req := kernelSweepRequest{UntilNs: uint64(until), ForgetNs: uint64(max(until-int64(remember), 0)), Skip: 1}
+	forget := uint64(max(until-int64(remember), 0))
+	req := kernelSweepRequest{UntilNs: uint64(until), ForgetNs: forget, CrowdNs: forget, Skip: 1}
 	if now := monotonic.Now(); now-c.sweptQueues >= int64(queuePeriod) {
 		c.sweptQueues, req.Skip = now, 0
 	}
 	swept, err := c.runSweep(&req)
-	if err == nil && swept.Expired > 0 && (swept.Open+swept.Expired)*4 > c.opts.OpenSpans*3 {
-		req.ForgetNs = req.UntilNs
+	if err == nil && c.isCrowdedWithEnded() {
+		req.CrowdNs = req.UntilNs
 		swept, err = c.runSweep(&req)
 	}
 	return swept, err
