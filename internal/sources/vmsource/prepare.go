@@ -63,14 +63,15 @@ func (s *Source) prepare(ctx context.Context, vms []vm.VM) {
 	for _, v := range vms {
 		o := s.vms[v.PID()]
 		known := o != nil && s.strangers.doubts[v.PID()] == nil
-		if _, refused := s.refused[v.Process]; known || refused || s.preparing[v.Process] || s.left[v.PID()] != nil || s.isLater(v.Account) {
+		_, preparing := s.preparing[v.Process]
+		if _, refused := s.refused[v.Process]; known || refused || preparing || s.left[v.PID()] != nil || s.isLater(v.Account) {
 			continue
 		}
 		if s.attachedTo(v) {
 			s.admit(ctx, &preparedVM{vm: v, guessed: s.guesses[s.fileOf(v)]})
 			continue
 		}
-		s.preparing[v.Process] = true
+		s.preparing[v.Process] = v
 		s.prepares.Go(func() {
 			p := s.prepareOne(v)
 			select {

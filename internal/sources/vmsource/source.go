@@ -89,8 +89,8 @@ type Source struct {
 	stop    func()          // stops the work in the background
 	running context.Context // done when the work in the background must stop
 
-	preparing map[usdt.Process]bool // VMs whose executables are being read
-	prepared  chan *preparedVM      // the results
+	preparing map[usdt.Process]vm.VM // VMs whose executables are being read
+	prepared  chan *preparedVM       // the results
 	prepares  sync.WaitGroup
 	turns     *turns
 	guard     guard.Guard
@@ -192,7 +192,7 @@ func New(ctx context.Context, cfg Config) (*Source, error) {
 		noRoom:    make(map[string]lossRun),
 		toldCrowd: make(map[int]int),
 
-		preparing: make(map[usdt.Process]bool),
+		preparing: make(map[usdt.Process]vm.VM),
 		prepared:  make(chan *preparedVM),
 		turns:     newTurns(),
 		guesses:   make(map[file]guesses),
@@ -222,6 +222,7 @@ func New(ctx context.Context, cfg Config) (*Source, error) {
 	}
 	s.observations = []*observation{o}
 	s.prepare(ctx, vms)
+	s.shareRoom(o)
 	if err := s.await(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -654,6 +655,7 @@ func (s *Source) Watch(ctx context.Context) []outcome.Notice {
 	if err := s.watch(ctx); err != nil {
 		s.note("%v", err)
 	}
+	s.shareRoom(s.observations...)
 	s.noteGuesses()
 	s.updateStatus()
 	notices := s.notices

@@ -77,6 +77,7 @@ func (s *Source) takeOver(ctx context.Context, old *observation, p outcome.Plan,
 		}
 		s.successor = n
 	}
+	s.shareRoom(s.successor.observation)
 	switch err := s.successor.collector.Begin(p.From); {
 	case errors.Is(err, bpf.ErrLate):
 		return nil, nil, err
