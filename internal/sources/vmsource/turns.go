@@ -12,14 +12,21 @@ const (
 
 	// maxTurnsOfUser leaves a turn to other users: a user may start many VMs whose executables take long to read.
 	maxTurnsOfUser = maxTurns - 1
+
+	// spentHalf is the time after which what a user has taken counts half. Times below spentLeast
+	// are forgotten, and so are the least ones of more than spentMost users.
+	spentHalf  = 5 * time.Minute
+	spentLeast = time.Millisecond
+	spentMost  = 1024
 )
 
 // Turns limit the number of executables that are read at one time. A turn that becomes free goes to the
-// user whose executables have taken the least time so far. Several goroutines may use them.
+// user whose executables have taken the least time lately. Several goroutines may use them.
 type turns struct {
 	mu      sync.Mutex
 	taken   map[int]int           // by user
 	spent   map[int]time.Duration // by user
+	halved  time.Time             // when what was spent was halved
 	waiting []*turn               // in the order of their requests
 }
 
@@ -30,7 +37,7 @@ type turn struct {
 }
 
 func newTurns() *turns {
-	return &turns{taken: make(map[int]int), spent: make(map[int]time.Duration)}
+	return &turns{taken: make(map[int]int), spent: make(map[int]time.Duration), halved: time.Now()}
 }
 
 // do calls f in a turn of a user. If the context is done before, it returns the cause.
@@ -60,7 +67,7 @@ func (t *turns) leave(own *turn) {
 		t.waiting = slices.Delete(t.waiting, i, i+1)
 		return
 	}
-	t.taken[own.user]--
+	t.giveBack(own.user)
 	t.grant()
 }
 
@@ -68,13 +75,51 @@ func (t *turns) leave(own *turn) {
 func (t *turns) end(user int, took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.halve(time.Now())
 	t.spent[user] += took
-	t.taken[user]--
+	t.forgetLeast()
+	t.giveBack(user)
 	t.grant()
+}
+
+// giveBack records that a user has one turn less.
+func (t *turns) giveBack(user int) {
+	if t.taken[user]--; t.taken[user] == 0 {
+		delete(t.taken, user)
+	}
+}
+
+// halve makes what was spent count less as time passes.
+func (t *turns) halve(now time.Time) {
+	n := int(now.Sub(t.halved) / spentHalf)
+	if n <= 0 {
+		return
+	}
+	t.halved = t.halved.Add(time.Duration(n) * spentHalf)
+	for user := range t.spent {
+		if t.spent[user] >>= min(n, 62); t.spent[user] < spentLeast {
+			delete(t.spent, user)
+		}
+	}
+}
+
+// forgetLeast forgets the user who has spent least, if there are too many.
+func (t *turns) forgetLeast() {
+	if len(t.spent) <= spentMost {
+		return
+	}
+	least := -1
+	for user, spent := range t.spent {
+		if least < 0 || spent < t.spent[least] {
+			least = user
+		}
+	}
+	delete(t.spent, least)
 }
 
 // grant grants free turns.
 func (t *turns) grant() {
+	t.halve(time.Now())
 	all := 0
 	for _, n := range t.taken {
 		all += n

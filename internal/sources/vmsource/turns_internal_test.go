@@ -65,3 +65,60 @@ func TestNextTurn(t *testing.T) {
 		}
 	})
 }
+
+// What a user has taken counts less as time passes, and is forgotten in the end.
+func TestTurnsForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := newTurns()
+		take := func(user int, d time.Duration) {
+			if err := all.do(t.Context(), user, func() { time.Sleep(d) }); err != nil {
+				t.Error(err)
+			}
+		}
+		take(1, 8*time.Second)
+		take(2, 3*time.Second)
+		time.Sleep(2 * spentHalf)
+		take(3, 4*time.Second)
+		if spent := all.spent[1]; spent < time.Second || spent > 3*time.Second {
+			t.Errorf("%v of 8s are left after two halvings", spent)
+		}
+		if all.spent[3] != 4*time.Second {
+			t.Errorf("%v of 4s that were just taken", all.spent[3])
+		}
+		time.Sleep(time.Hour * 24)
+		take(4, time.Second)
+		if len(all.spent) != 1 || len(all.taken) != 0 {
+			t.Errorf("after a day: %v, %v", all.spent, all.taken)
+		}
+		for user := range 3 * spentMost {
+			take(user, time.Millisecond)
+		}
+		if len(all.spent) > spentMost {
+			t.Errorf("%d users are remembered", len(all.spent))
+		}
+	})
+}
+
+// A user who took much time long ago waits no longer for one who takes much now.
+func TestTurnsForgive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := newTurns()
+		take := func(user int, d time.Duration) { _ = all.do(t.Context(), user, func() { time.Sleep(d) }) }
+		take(1, 8*time.Second)
+		time.Sleep(12 * spentHalf)
+		take(2, time.Second)
+		var order []int
+		for _, user := range []int{4, 4, 5, 5} {
+			go take(user, 10*time.Second)
+		}
+		synctest.Wait()
+		for _, user := range []int{2, 1} {
+			go func() { _ = all.do(t.Context(), user, func() { order = append(order, user) }) }()
+			synctest.Wait()
+		}
+		time.Sleep(time.Minute)
+		if len(order) != 2 || order[0] != 1 {
+			t.Errorf("the order is %v", order)
+		}
+	})
+}
