@@ -2,38 +2,10 @@ package sampled
 
 import (
 	"testing"
-	"time"
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/dtrace"
 )
-
-// A VM whose code takes long to read gets a limited share of a processor in the long run. One whose
-// code is read quickly is read in each window.
-func TestBudget(t *testing.T) {
-	for _, test := range []struct {
-		each        time.Duration
-		least, most int // of 1000 windows of a second
-	}{
-		{5 * time.Millisecond, 1000, 1000},
-		{100 * time.Millisecond, 1000, 1000},
-		{200 * time.Millisecond, 500, 506},
-		{time.Second, 100, 102},
-	} {
-		var b budget
-		read, now := 0, int64(time.Hour)
-		for range 1000 {
-			if b.allows(now) {
-				read++
-				b.spend(test.each)
-			}
-			now += int64(time.Second)
-		}
-		if read < test.least || read > test.most {
-			t.Errorf("%v: read in %d of 1000 windows, want %d to %d", test.each, read, test.least, test.most)
-		}
-	}
-}
 
 func TestLargest(t *testing.T) {
 	for _, test := range []struct {

@@ -15,6 +15,7 @@ import (
 	"github.com/beamscope/beamscope/internal/beam/procname"
 	"github.com/beamscope/beamscope/internal/beam/vm"
 	"github.com/beamscope/beamscope/internal/engine/outcome"
+	"github.com/beamscope/beamscope/internal/host/budget"
 	"github.com/beamscope/beamscope/internal/host/guard"
 	"github.com/beamscope/beamscope/internal/host/monotonic"
 	"github.com/beamscope/beamscope/usdt"
@@ -68,9 +69,9 @@ type Source struct {
 	guard    guard.Guard
 	layouts  procname.Layouts
 	machines map[usdt.Process]*machine
-	budgets  map[int]*budget // for reading code, by user
-	perEvent time.Duration   // that a sample costs; 0: not known
-	own      time.Duration   // processor time of this process, as last read
+	budgets  map[int]*budget.Budget // for reading code, by user
+	perEvent time.Duration          // that a sample costs; 0: not known
+	own      time.Duration          // processor time of this process, as last read
 	notes    []outcome.Notice
 	seen     bool // there was a VM
 	beyond   int  // number of VMs beyond the maximum, at the last search
@@ -104,7 +105,7 @@ func Open(ctx context.Context, c Config) (s *Source, err error) {
 	looks, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s = &Source{
 		config: c, sampler: sampler, machines: make(map[usdt.Process]*machine),
-		budgets:  make(map[int]*budget),
+		budgets:  make(map[int]*budget.Budget),
 		layouts:  procname.Layouts{Symbols: c.Target.Symbols},
 		perEvent: perEvent, own: processorTime(), stop: stop, found: make(chan look),
 	}
@@ -208,7 +209,7 @@ func (s *Source) begin(m *machine) error {
 		return errors.Join(err, m.close())
 	}
 	s.machines[m.vm.Process] = m
-	s.budgetOf(m).spend(m.used)
+	s.budgetOf(m).Spend(m.used)
 	s.seen = true
 	return nil
 }
@@ -302,7 +303,7 @@ func (s *Source) refresh(ctx context.Context) map[*machine]bool {
 	found := make(map[*machine]*bool)
 	now := monotonic.Now()
 	for _, m := range s.machines {
-		if !s.budgetOf(m).allows(now) {
+		if !s.budgetOf(m).Allows(now) {
 			m.skip()
 			continue
 		}
@@ -313,7 +314,7 @@ func (s *Source) refresh(ctx context.Context) map[*machine]bool {
 	reading.Wait()
 	all := make(map[*machine]bool)
 	for m, more := range found {
-		s.budgetOf(m).spend(m.used)
+		s.budgetOf(m).Spend(m.used)
 		all[m] = *more
 	}
 	s.shrink()
@@ -321,10 +322,10 @@ func (s *Source) refresh(ctx context.Context) map[*machine]bool {
 }
 
 // budgetOf returns the budget of a VM's user.
-func (s *Source) budgetOf(m *machine) *budget {
+func (s *Source) budgetOf(m *machine) *budget.Budget {
 	b := s.budgets[m.vm.Account]
 	if b == nil {
-		b = &budget{at: monotonic.Now()}
+		b = budget.New(budgetShare, budgetBurst, monotonic.Now())
 		s.budgets[m.vm.Account] = b
 	}
 	return b
