@@ -60,11 +60,12 @@ const (
 // prepare begins to read the executables of new VMs. It observes a VM at once if its executable
 // is already attached to.
 func (s *Source) prepare(ctx context.Context, vms []vm.VM) {
+	now := monotonic.Now()
 	for _, v := range vms {
 		o := s.vms[v.PID()]
 		known := o != nil && s.strangers.doubts[v.PID()] == nil
 		_, preparing := s.preparing[v.Process]
-		if _, refused := s.refused[v.Process]; known || refused || preparing || s.left[v.PID()] != nil || s.isLater(v.Account) {
+		if known || s.isRefused(v, now) || preparing || s.left[v.PID()] != nil || s.isLater(v.Account) {
 			continue
 		}
 		if s.attachedTo(v) {
@@ -253,7 +254,7 @@ func reportsNone(err error) bool {
 	return (errors.Is(err, vm.ErrNoProbes) || errors.Is(err, bpf.ErrNoProbe)) && !errors.Is(err, vm.ErrNotVM)
 }
 
-// admit observes a VM.
+// admit observes a VM. It returns the error to report if it cannot.
 func (s *Source) admit(ctx context.Context, p *preparedVM) error {
 	v, id, begun := p.vm, outcome.VM{PID: p.vm.PID(), Node: p.vm.Node}, monotonic.Now()
 	err := p.err
@@ -272,11 +273,10 @@ func (s *Source) admit(ctx context.Context, p *preparedVM) error {
 		err = errors.Join(s.attach(ctx, p), p.Close())
 	}
 	if err != nil {
-		err = orExited(v, err)
 		s.forget(v.PID())
-		s.refused[v.Process] = outcome.VMStatus{VM: id, Exe: v.Exe.Name, Refused: err.Error(), NoEvents: reportsNone(err)}
-		return err
+		return s.refuse(v, orExited(v, err))
 	}
+	delete(s.refused, v.Process)
 	if a := s.observations[0].covering(s.fileOf(v)); a != nil { // applies if another VM runs the same file too
 		s.names.callers.add(v, a.Target().Probes)
 	}

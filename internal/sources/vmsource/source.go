@@ -70,8 +70,8 @@ type Source struct {
 	strangers strangers
 	oneByOne  bool // VMs are attached to one by one, because one was left out, there was a stranger, or others may be hidden
 
-	refused map[usdt.Process]outcome.VMStatus // VMs that cannot be observed, which a notice has reported
-	gone    []outcome.VMStatus                // the last VMs that ended
+	refused map[usdt.Process]refusal // VMs that cannot be observed, which a notice has reported
+	gone    []outcome.VMStatus       // the last VMs that ended
 	notices []outcome.Notice
 	hits    hits
 	usage   usage
@@ -183,7 +183,7 @@ func New(ctx context.Context, cfg Config) (*Source, error) {
 		loud:      make(map[usdt.Process]int),
 		leftUsers: make(map[int]leftUser),
 		ignored:   make(map[int]bool),
-		refused:   make(map[usdt.Process]outcome.VMStatus),
+		refused:   make(map[usdt.Process]refusal),
 		unnamed:   make(map[int]bool),
 		strangers: strangers{doubts: make(map[int]*doubt), known: make(map[int]bool)},
 		names:     newNames(cfg.Target.Symbols),
@@ -687,11 +687,39 @@ func (s *Source) watch(ctx context.Context) error {
 	if vms == nil || err != nil {
 		return err
 	}
-	maps.DeleteFunc(s.refused, func(p usdt.Process, _ outcome.VMStatus) bool {
-		return !slices.ContainsFunc(vms, func(v vm.VM) bool { return v.Process == p })
-	})
+	s.forgetEnded(vms)
 	s.prepare(ctx, vms)
 	return nil
+}
+
+// forgetEnded drops what is remembered of processes that a search did not find any more.
+func (s *Source) forgetEnded(found []vm.VM) {
+	running := make(map[usdt.Process]bool)
+	for _, v := range found {
+		running[v.Process] = true
+	}
+	for _, l := range s.left {
+		running[l.process.Process] = true // until it is readmitted
+	}
+	for _, v := range s.vms {
+		running[v.process.Process] = true // until it is buried
+	}
+	maps.DeleteFunc(s.refused, func(p usdt.Process, _ refusal) bool { return !running[p] })
+	maps.DeleteFunc(s.loud, func(p usdt.Process, _ int) bool { return !running[p] })
+	placed := s.placed()
+	maps.DeleteFunc(s.strangers.known, func(pid int, _ bool) bool { return !placed[pid] && !vm.Running(pid) })
+}
+
+// placed returns the pids that have places in any observation.
+func (s *Source) placed() map[int]bool {
+	placed := make(map[int]bool)
+	for _, o := range s.observations {
+		holders, _ := o.collector.Holders()
+		for _, h := range holders {
+			placed[h.PID] = true
+		}
+	}
+	return placed
 }
 
 // noteStopped reports when a VM stops, and when it continues.

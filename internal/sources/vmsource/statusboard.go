@@ -2,7 +2,6 @@ package vmsource
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"sync"
 
@@ -32,7 +31,10 @@ func (s *Source) Status() []outcome.VMStatus {
 // updateStatus replaces the status.
 func (s *Source) updateStatus() {
 	s.updateSpanSights()
-	all := slices.Concat(s.gone, slices.Collect(maps.Values(s.refused)), s.leftStatus())
+	all := slices.Concat(s.gone, s.leftStatus())
+	for _, r := range s.refused {
+		all = append(all, r.VMStatus)
+	}
 	probes := make(map[file][]outcome.ProbeStatus)
 	for _, v := range s.vms {
 		st := outcome.VMStatus{VM: v.id, Exe: v.exe, Since: v.since, Ended: v.died != 0, Stopped: v.stopped}

@@ -121,7 +121,7 @@ func (s *Source) adopt(ctx context.Context, pid int) {
 		return
 	}
 	now := monotonic.Now()
-	refused := err == nil && slices.ContainsFunc(vms, func(v vm.VM) bool { _, refused := s.refused[v.Process]; return refused })
+	refused := err == nil && slices.ContainsFunc(vms, func(v vm.VM) bool { return s.isFinal(v.Process) })
 	found := judge(err, refused, vm.Running(pid))
 	switch found {
 	case hasEnded:
