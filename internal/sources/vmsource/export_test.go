@@ -35,3 +35,28 @@ func (s *Source) OverchargeTraps() {
 	const second = time.Second
 	s.meter.traps = bpf.Traps{Probe: second, Return: second, Stepped: second}
 }
+
+// Files returns the number of executables that are attached to for all processes.
+func (s *Source) Files() int { return len(s.sharedFiles()) }
+
+// Idle returns the number of executables that no VM runs.
+func (s *Source) Idle() (n int) {
+	for _, a := range s.files {
+		if a.idle != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// AgeIdle makes the executables that no VM runs old enough to be detached from.
+func (s *Source) AgeIdle() {
+	for _, a := range s.files {
+		if a.idle != 0 {
+			a.idle -= int64(fileKept)
+		}
+	}
+}
+
+// Spend uses up a user's time for attaching.
+func (s *Source) Spend(user int, took time.Duration) { s.spend(user, took) }

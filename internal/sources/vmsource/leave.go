@@ -154,6 +154,7 @@ func (s *Source) runningIn(f file) []int {
 
 // separate records that the VMs of an executable are attached to one by one.
 func (s *Source) separate(f file) {
+	delete(s.files, f)
 	for pid, v := range s.vms {
 		if v.file == f {
 			v.file.pid = pid

@@ -172,8 +172,18 @@ func (o *observation) attachLike(ctx context.Context, other *observation, pids f
 	return errors.Join(errs...)
 }
 
-// detach detaches from a single VM. Attachments for a whole executable stay, so that a VM that
-// starts later is observed from its first span on.
+// detachFile detaches from a file.
+func (o *observation) detachFile(f file) error {
+	a := o.files[f]
+	if a == nil {
+		return nil
+	}
+	delete(o.files, f)
+	return a.Detach()
+}
+
+// detach detaches from a single VM. Attachments for a whole executable stay for some time, so that a
+// VM that starts again is observed from its first span on.
 func (o *observation) detach(pid int) error {
 	for f, a := range o.files {
 		if f.pid == pid {

@@ -53,6 +53,10 @@ const (
 	// ready. VMs without probes do not count, because the plan may need some.
 	othersPatience = 2 * time.Second
 
+	// admitPatience is how long windows wait while VMs are attached to. The next VMs then wait for
+	// the next window.
+	admitPatience = 300 * time.Millisecond
+
 	// refusedMost is the largest number of notices about VMs that cannot be observed at a time.
 	refusedMost = 8
 )
@@ -65,14 +69,18 @@ func (s *Source) prepare(ctx context.Context, vms []vm.VM) {
 		o := s.vms[v.PID()]
 		known := o != nil && s.strangers.doubts[v.PID()] == nil
 		_, preparing := s.preparing[v.Process]
-		if known || s.isRefused(v, now) || preparing || s.left[v.PID()] != nil || s.isLater(v.Account) {
+		if known || preparing || s.isRefused(v, now) || s.left[v.PID()] != nil || s.isLater(v.Account) {
 			continue
 		}
 		if s.attachedTo(v) {
 			s.admit(ctx, &preparedVM{vm: v, guessed: s.guesses[s.fileOf(v)]})
 			continue
 		}
-		s.preparing[v.Process] = v
+		if wait, why := s.mayAttach(v, now); why != nil {
+			s.noteError(s.postpone(v, wait, why))
+			continue
+		}
+		s.preparing[v.Process] = claim{s.fileOf(v), v}
 		s.prepares.Go(func() {
 			p := s.prepareOne(v)
 			select {
@@ -196,7 +204,8 @@ func (s *Source) admitReady(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	var ready []*preparedVM
+	ready := s.ready
+	s.ready = nil
 	for {
 		select {
 		case p := <-s.prepared:
@@ -216,7 +225,12 @@ func (s *Source) admitReady(ctx context.Context) {
 // observed, it returns the cause.
 func (s *Source) admitAll(ctx context.Context, ready []*preparedVM) error {
 	var errs []error
-	for _, p := range ready {
+	began := time.Now()
+	for i, p := range ready {
+		if len(s.stages) > 0 && time.Since(began) > admitPatience {
+			s.ready = append(s.ready, ready[i:]...)
+			break
+		}
 		delete(s.preparing, p.vm.Process)
 		if err := s.admit(ctx, p); err != nil {
 			errs = append(errs, err)
@@ -257,6 +271,11 @@ func reportsNone(err error) bool {
 // admit observes a VM. It returns the error to report if it cannot.
 func (s *Source) admit(ctx context.Context, p *preparedVM) error {
 	v, id, begun := p.vm, outcome.VM{PID: p.vm.PID(), Node: p.vm.Node}, monotonic.Now()
+	if p.file != nil && !s.attachedTo(v) {
+		if wait, why := s.mayAttach(v, begun); why != nil {
+			return errors.Join(s.postpone(v, wait, why), p.Close())
+		}
+	}
 	err := p.err
 	if s.strangers.doubts[v.PID()] != nil { // it was not clear whether this is a VM
 		err = errors.Join(err, s.giveUp(v.PID()))
@@ -339,22 +358,33 @@ func (s *Source) checkApart(f file) error {
 // attach attaches to the executable of a VM, unless it is attached to for another VM.
 func (s *Source) attach(ctx context.Context, p *preparedVM) error {
 	f := s.fileOf(p.vm)
-	if err := s.checkApart(f); err != nil {
+	err := s.checkApart(f)
+	if err == nil {
+		p.target.PID = f.pid // VMs may have begun to be attached to one by one since it was prepared
+		err = s.attachFile(ctx, f, p)
+	}
+	if err != nil {
 		return fmt.Errorf("pid %d (%s): %w", p.vm.PID(), p.vm.Exe.Name, err)
 	}
-	p.target.PID = f.pid // VMs may have begun to be attached to one by one since it was prepared
-	if _, attached := s.attached[f]; !attached && f.pid == 0 {
-		s.attached[f] = monotonic.Now()
-	}
+	s.guesses[f] = p.guessed
+	return nil
+}
+
+// attachFile attaches to the file of a VM for all observations.
+func (s *Source) attachFile(ctx context.Context, f file, p *preparedVM) error {
+	began := monotonic.Now()
+	defer func() { s.spend(p.vm.Account, time.Duration(monotonic.Now()-began)) }()
 	for _, o := range s.observations {
 		missing, err := o.attach(ctx, f, p.target)
 		if err != nil {
-			return fmt.Errorf("pid %d (%s): %w", p.vm.PID(), p.vm.Exe.Name, err)
+			return err
 		}
 		if missing != nil {
 			s.note("pid %d: %v", p.vm.PID(), missing)
 		}
+		if f.pid == 0 && s.files[f] == nil {
+			s.files[f] = &sharedFile{user: p.vm.Account, since: began}
+		}
 	}
-	s.guesses[f] = p.guessed
 	return nil
 }

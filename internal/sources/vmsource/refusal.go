@@ -35,7 +35,7 @@ const (
 // reported before.
 func (s *Source) refuse(v vm.VM, err error) error {
 	id, last := outcome.VM{PID: v.PID(), Node: v.Node}, s.refused[v.Process]
-	r := refusal{VMStatus: outcome.VMStatus{VM: id, Exe: v.Exe.Name, NoEvents: reportsNone(err)}, user: v.User}
+	r := refusal{VMStatus: outcome.VMStatus{VM: id, Exe: v.Exe.Name, NoEvents: reportsNone(err)}, user: v.Account}
 	if errors.Is(err, guard.ErrNoAnswer) {
 		r.pause = min(max(firstPause, 2*last.pause), lastPause)
 		r.again = monotonic.Now() + int64(r.pause)
@@ -49,6 +49,24 @@ func (s *Source) refuse(v vm.VM, err error) error {
 		return nil
 	}
 	return err
+}
+
+// postpone records that a VM is not observed until its user's other VMs leave room. It returns the
+// error to report: nil if the same was reported of another VM of the user.
+func (s *Source) postpone(v vm.VM, wait time.Duration, why error) error {
+	told := false
+	for _, r := range s.refused {
+		told = told || r.waits && r.user == v.Account
+	}
+	id := outcome.VM{PID: v.PID(), Node: v.Node}
+	s.refused[v.Process] = refusal{
+		VMStatus: outcome.VMStatus{VM: id, Exe: v.Exe.Name, Refused: "not observed yet: " + why.Error()},
+		user:     v.Account, again: monotonic.Now() + max(int64(wait), 1), waits: true,
+	}
+	if told {
+		return nil
+	}
+	return fmt.Errorf("%v is not observed yet: %w", id, why)
 }
 
 // isRefused reports whether a VM is refused and not to be tried again yet. One that may be tried

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/beamscope/beamscope/internal/beam/vm"
+	"github.com/beamscope/beamscope/internal/host/budget"
 	"github.com/beamscope/beamscope/internal/host/guard"
 	"github.com/beamscope/beamscope/usdt"
 )
@@ -17,8 +18,8 @@ import (
 func bare(t *testing.T) *Source {
 	s := &Source{
 		vms: make(map[int]*observedVM), left: make(map[int]*leftVM), loud: make(map[usdt.Process]int),
-		refused: make(map[usdt.Process]refusal), preparing: make(map[usdt.Process]bool), prepared: make(chan *preparedVM),
-		turns: newTurns(), names: newNames(nil), observations: []*observation{{}},
+		refused: make(map[usdt.Process]refusal), preparing: make(map[usdt.Process]claim), prepared: make(chan *preparedVM),
+		turns: newTurns(), names: newNames(nil), files: make(map[file]*sharedFile), attaching: make(map[int]*budget.Budget), observations: []*observation{{}},
 	}
 	s.running, s.stop = context.WithCancel(context.Background())
 	t.Cleanup(func() {
@@ -54,7 +55,7 @@ func TestTriedAgain(t *testing.T) {
 		}
 		last = r.pause
 		s.prepare(t.Context(), []vm.VM{v})
-		if s.preparing[v.Process] || s.isFinal(v.Process) {
+		if len(s.preparing) > 0 || s.isFinal(v.Process) {
 			t.Error("it is prepared before the pause is over, or refused for good")
 		}
 	}
@@ -62,7 +63,7 @@ func TestTriedAgain(t *testing.T) {
 	r.again = 1
 	s.refused[v.Process] = r
 	s.prepare(t.Context(), []vm.VM{v})
-	if !s.preparing[v.Process] {
+	if len(s.preparing) == 0 {
 		t.Error("it is not prepared after the pause")
 	}
 	if err := s.refuse(v, errors.New("no VM")); err == nil || s.refused[v.Process].due(1<<62) || !s.isFinal(v.Process) {

@@ -8,8 +8,8 @@ func (s *Source) accounts() map[int]int {
 			accounts[v.process.User] = v.process.Account
 		}
 	}
-	for _, v := range s.preparing {
-		accounts[v.User] = v.Account
+	for _, c := range s.preparing {
+		accounts[c.vm.User] = c.vm.Account
 	}
 	return accounts
 }

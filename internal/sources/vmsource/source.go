@@ -20,6 +20,7 @@ import (
 	"github.com/beamscope/beamscope/dtrace"
 	"github.com/beamscope/beamscope/internal/beam/vm"
 	"github.com/beamscope/beamscope/internal/engine/figures"
+	"github.com/beamscope/beamscope/internal/host/budget"
 	"github.com/beamscope/beamscope/internal/host/guard"
 	"github.com/beamscope/beamscope/internal/host/monotonic"
 	"github.com/beamscope/beamscope/internal/host/processor"
@@ -89,13 +90,16 @@ type Source struct {
 	stop    func()          // stops the work in the background
 	running context.Context // done when the work in the background must stop
 
-	preparing map[usdt.Process]vm.VM // VMs whose executables are being read
+	preparing map[usdt.Process]claim // VMs whose executables are being read
 	prepared  chan *preparedVM       // the results
+	ready     []*preparedVM          // results that wait for the next call of Watch
 	prepares  sync.WaitGroup
 	turns     *turns
 	guard     guard.Guard
-	guesses   map[file]guesses // for the files that are attached to: see preparedVM
-	attached  map[file]int64   // for files attached to for all processes: when that began, nanoseconds of CLOCK_MONOTONIC
+	guesses   map[file]guesses       // for the files that are attached to: see preparedVM
+	files     map[file]*sharedFile   // files attached to for all processes
+	named     file                   // the file that the target names by its path
+	attaching map[int]*budget.Budget // time for attaching, by user
 
 	unlooked int   // number of processes that the last search could not examine
 	swept    int64 // time of the last sweep of exits
@@ -192,11 +196,12 @@ func New(ctx context.Context, cfg Config) (*Source, error) {
 		noRoom:    make(map[string]lossRun),
 		toldCrowd: make(map[int]int),
 
-		preparing: make(map[usdt.Process]vm.VM),
+		preparing: make(map[usdt.Process]claim),
 		prepared:  make(chan *preparedVM),
 		turns:     newTurns(),
 		guesses:   make(map[file]guesses),
-		attached:  make(map[file]int64),
+		files:     make(map[file]*sharedFile),
+		attaching: make(map[int]*budget.Budget),
 	}
 	// In a container, VMs outside may run the same executable. They are not visible here, and
 	// must not pay for what is observed here.
@@ -354,6 +359,13 @@ func (s *Source) awaitNames(limit time.Duration) {
 // note adds a notice of one line, unless the same text is already waiting.
 func (s *Source) note(format string, args ...any) {
 	s.addNotice(outcome.PlainNotice, oneLine(fmt.Sprintf(format, args...)))
+}
+
+// noteError adds a notice of an error, if there is one.
+func (s *Source) noteError(err error) {
+	if err != nil {
+		s.note("%v", err)
+	}
 }
 
 func (s *Source) noteExit(id outcome.VM) {
@@ -689,7 +701,7 @@ func (s *Source) watch(ctx context.Context) error {
 	}
 	s.forgetEnded(vms)
 	s.prepare(ctx, vms)
-	return nil
+	return s.detachIdle(now, vms)
 }
 
 // forgetEnded drops what is remembered of processes that a search did not find any more.
@@ -742,6 +754,7 @@ func (s *Source) noteStopped(o *observedVM) {
 // A scan is the result of a search for VMs.
 type scan struct {
 	vms     []vm.VM
+	named   file // to which the target's path leads
 	skipped usdt.Skipped
 	err     error
 }
@@ -755,14 +768,14 @@ func (s *Source) scan(now int64) ([]vm.VM, error) {
 			s.scanned, s.scans = now, make(chan scan, 1)
 			go func(found chan<- scan) {
 				vms, skipped, err := s.finder.Find(s.running, s.cfg.Target)
-				found <- scan{vms, skipped, err}
+				found <- scan{vms, fileAt(s.cfg.Target), skipped, err}
 			}(s.scans)
 		}
 		return nil, nil
 	}
 	select {
 	case found := <-s.scans:
-		s.scans = nil
+		s.scans, s.named = nil, found.named
 		s.noteSkipped(found.skipped)
 		if found.err != nil && !errors.Is(found.err, vm.ErrNone) {
 			return nil, found.err
@@ -929,6 +942,9 @@ func (s *Source) Close() error {
 	}
 	s.prepares.Wait()
 	errs := []error{s.dropSuccessor()}
+	for _, p := range s.ready {
+		errs = append(errs, p.Close())
+	}
 	for _, o := range s.observations {
 		errs = append(errs, o.close())
 	}

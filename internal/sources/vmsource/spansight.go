@@ -51,7 +51,7 @@ func (s *Source) updateSpanSights() {
 	o := s.observations[len(s.observations)-1]
 	for f, a := range o.files {
 		if f.pid == 0 && a.SeesSpans() {
-			next.shared[f] = spanSight{since: s.attached[f], calls: a.Target().StandIns}
+			next.shared[f] = spanSight{since: s.files[f].since, calls: a.Target().StandIns}
 		}
 	}
 	for user := range s.leftUsers {

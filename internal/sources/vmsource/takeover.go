@@ -23,17 +23,17 @@ type successor struct {
 	made    int64 // time in nanoseconds of CLOCK_MONOTONIC
 
 	// The state for which it was made:
-	plan  outcome.Plan // without its beginning
-	apart []file
-	files map[file]*bpf.Attachment
-	vms   map[int]*observedVM
+	plan     outcome.Plan // without its beginning
+	apart    []file
+	attached map[file]*bpf.Attachment // of the old observation
+	vms      map[int]*observedVM
 }
 
 // succeeds reports whether the successor can still be used, because nothing has changed since it
 // was made.
 func (n *successor) succeeds(s *Source, old *observation, p outcome.Plan, apart []file) bool {
 	return n != nil && n.plan.Window == p.Window && reflect.DeepEqual(n.plan.Specs, p.Specs) && slices.Equal(n.apart, apart) &&
-		maps.Equal(n.files, old.files) && maps.Equal(n.vms, s.vms)
+		maps.Equal(n.attached, old.files) && maps.Equal(n.vms, s.vms)
 }
 
 // dropSuccessor closes the successor, if there is one.
@@ -101,7 +101,7 @@ func (s *Source) takeOver(ctx context.Context, old *observation, p outcome.Plan,
 // makeSuccessor makes an observation for a plan with the attachments of the old one. Meanwhile it
 // reads windows of the old one as they become due, so that none is lost.
 func (s *Source) makeSuccessor(ctx context.Context, old *observation, p outcome.Plan, apart []file) (*successor, error) {
-	n := &successor{plan: p, apart: slices.Clone(apart), files: maps.Clone(old.files), vms: maps.Clone(s.vms)}
+	n := &successor{plan: p, apart: slices.Clone(apart), attached: maps.Clone(old.files), vms: maps.Clone(s.vms)}
 	pids := make(map[file][]int)
 	for f := range old.files {
 		if pids[f] = []int{f.pid}; slices.Contains(apart, f) {
