@@ -72,6 +72,14 @@ func systemProcesses(release int) []systemProcess {
 	return nil
 }
 
+// KnowsStates returns an error that wraps [ErrNoStates] if the flags of a release are unknown.
+func KnowsStates(release int) error {
+	if systemProcesses(release) == nil {
+		return fmt.Errorf("%w: it is %s", ErrNoStates, dtrace.ReleaseName(release))
+	}
+	return nil
+}
+
 // provePatience is how long [Layouts.ProveStates] tries.
 const provePatience = 2 * time.Second
 
@@ -83,10 +91,10 @@ const provePatience = 2 * time.Second
 // The error wraps [ErrNoStates] if they have other flags, or if the flags of the release are
 // unknown; otherwise the errors are those of [Layouts.Open].
 func (l *Layouts) ProveStates(ctx context.Context, p usdt.Process, release int) error {
-	all := systemProcesses(release)
-	if all == nil {
-		return fmt.Errorf("%w: it is %s", ErrNoStates, dtrace.ReleaseName(release))
+	if err := KnowsStates(release); err != nil {
+		return err
 	}
+	all := systemProcesses(release)
 	owner, err := p.Owner()
 	if err != nil {
 		return err

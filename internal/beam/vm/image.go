@@ -155,13 +155,29 @@ func (v VM) ImageIn(f *usdt.File) (Image, error) {
 	if err != nil {
 		return Image{}, err
 	}
-	if image.NoTerms == nil {
-		_, err := v.termsIn(f)
-		if err != nil && !errors.Is(err, ErrStarting) { // a VM that is starting is checked by the programs later
-			image.Terms, image.NoTerms = TermTables{}, err
-		}
+	if err := v.CheckTerms(f, image); err != nil && !errors.Is(err, ErrStarting) { // a VM that is starting is checked by the programs later
+		image = image.WithoutTerms(fmt.Errorf("pid %d: %w", v.PID(), err))
 	}
 	return image, nil
+}
+
+// CheckTerms returns an error if the VM's memory does not have the form of terms that the image of its
+// executable has. The error wraps [ErrTerms], and also [ErrStarting] if the memory may have it later.
+func (v VM) CheckTerms(f *usdt.File, image Image) error {
+	if image.NoTerms != nil {
+		return nil
+	}
+	_, err := v.readTerms(f)
+	if err != nil && !errors.Is(err, ErrTerms) {
+		err = fmt.Errorf("%w: %w", ErrTerms, err)
+	}
+	return err
+}
+
+// WithoutTerms returns an image for a VM in which the form of terms is unknown, with the reason.
+func (i Image) WithoutTerms(why error) Image {
+	i.Terms, i.NoTerms = TermTables{}, why
+	return i
 }
 
 // ReadImage reads an executable that need not run, and the symbols that were stripped from it as the

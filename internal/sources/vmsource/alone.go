@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/beamscope/beamscope/internal/beam/vm"
 )
 
 // aloneMost is the largest number of VMs per user that are attached to one by one. Each one costs
@@ -64,14 +66,15 @@ func onlySome(user int) string {
 	return fmt.Sprintf("beamscope now attaches to VMs one by one, and to at most %d of user %d", aloneMost, user)
 }
 
-// admitAlone returns an error if a user has too many VMs to attach to another one by itself.
-func (s *Source) admitAlone(user int) error {
-	if !s.oneByOne || s.cfg.Target.Single() {
+// admitAlone returns an error if the user of a VM has too many others to attach to it by itself.
+func (s *Source) admitAlone(v vm.VM) error {
+	if s.fileOf(v).pid == 0 || s.cfg.Target.Single() {
 		return nil
 	}
+	user := v.Account
 	n := 0
-	for _, v := range s.found() {
-		if v.process.Account == user {
+	for _, o := range s.found() {
+		if o.process.Account == user {
 			n++
 		}
 	}

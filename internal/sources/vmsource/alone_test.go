@@ -7,6 +7,7 @@ import (
 	"github.com/beamscope/beamscope/internal/engine/outcome"
 
 	"github.com/beamscope/beamscope/internal/beam/vm"
+	"github.com/beamscope/beamscope/usdt"
 )
 
 // If a user has too many VMs, only the oldest are attached to one by one. Other users lose none.
@@ -55,7 +56,7 @@ func TestAdmitAlone(t *testing.T) {
 		if test.ended {
 			s.vms[3].died = 1
 		}
-		if err := s.admitAlone(test.user); (err != nil) != test.refused {
+		if err := s.admitAlone(vm.VM{Process: usdt.Process{PID: 1000}, Account: test.user}); (err != nil) != test.refused {
 			t.Errorf("%+v: error %v", test, err)
 		}
 	}

@@ -60,3 +60,19 @@ func (s *Source) AgeIdle() {
 
 // Spend uses up a user's time for attaching.
 func (s *Source) Spend(user int, took time.Duration) { s.spend(user, took) }
+
+// Facts returns what is known of the executable of a VM, if it is observed.
+func (s *Source) Facts(pid int) (by bpf.Target, observed bool) {
+	v := s.vms[pid]
+	if v == nil {
+		return bpf.Target{}, false
+	}
+	a := s.observations[len(s.observations)-1].covering(v.file)
+	if a == nil {
+		return bpf.Target{}, false
+	}
+	return a.Target(), true
+}
+
+// Check compares a VM with what is known of its executable.
+func (s *Source) Check(pid int) { s.check(s.vms[pid].process) }

@@ -104,6 +104,7 @@ func (s *Source) spend(user int, took time.Duration) {
 // a search has found. An executable that the target names by its path stays.
 func (s *Source) detachIdle(now int64, found []vm.VM) error {
 	maps.DeleteFunc(s.attaching, func(_ int, b *budget.Budget) bool { return b.Full(now) })
+	maps.DeleteFunc(s.apart, func(f file, _ bool) bool { return !s.inUse(f, found) })
 	var errs []error
 	for f, a := range s.files {
 		switch {
@@ -136,7 +137,7 @@ func (s *Source) inUse(f file, found []vm.VM) bool {
 		}
 	}
 	for _, c := range s.preparing {
-		if c.file == f {
+		if c.file.ofAll() == f {
 			return true
 		}
 	}
@@ -155,12 +156,13 @@ func (s *Source) detachFrom(f file, now int64) error {
 		errs = append(errs, n.detachFile(f))
 		delete(n.attached, f)
 	}
+	unseen := make(map[int]int64)
 	for pid := range s.placed() {
 		if s.vms[pid] == nil && s.left[pid] == nil {
-			errs = append(errs, s.cutOpen(pid, now))
+			unseen[pid] = now
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.cutVMs(unseen, now))...)
 }
 
 // fileAt returns the file to which a target's path leads, or no file if the target has none.

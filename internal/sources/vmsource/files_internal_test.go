@@ -14,7 +14,7 @@ import (
 
 // vmOf returns a VM of a user that runs a file.
 func vmOf(user, pid int, inode uint64) vm.VM {
-	return vm.VM{Process: usdt.Process{PID: pid, StartTime: 1}, Exe: usdt.MappedFile{Inode: inode, Name: "beam.smp"}, User: user}
+	return vm.VM{Process: usdt.Process{PID: pid, StartTime: 1}, Exe: usdt.MappedFile{Inode: inode, Name: "beam.smp"}, Account: user}
 }
 
 // Each user has room for some executables, and all users together for more. Those that are being
@@ -39,8 +39,8 @@ func TestRoom(t *testing.T) {
 	if why := refused(1001, another); why != "" {
 		t.Errorf("the last one of a user: %s", why)
 	}
-	s.preparing[usdt.Process{PID: 7}] = claim{file{inode: 1 << 21}, 1001}
-	s.preparing[usdt.Process{PID: 8}] = claim{file{inode: 1 << 21}, 1001}
+	s.preparing[usdt.Process{PID: 7}] = claim{file{inode: 1 << 21}, vm.VM{Account: 1001}}
+	s.preparing[usdt.Process{PID: 8}] = claim{file{inode: 1 << 21}, vm.VM{Account: 1001}}
 	if why := refused(1001, another); !strings.Contains(why, "16 executables for VMs of user 1001") {
 		t.Errorf("beyond the limit of a user: %q", why)
 	}

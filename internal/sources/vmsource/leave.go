@@ -30,6 +30,8 @@ type leftVM struct {
 	*observedVM
 	until int64
 	why   string // the reason
+
+	differs bool // it waits to be attached to by itself
 }
 
 // ofAll returns the same file, for all processes that run it.
@@ -123,7 +125,7 @@ func (s *Source) toSeparate() []file {
 	}
 	unwanted := len(s.strangers.known) > 0 || s.leavesUsers()
 	for _, l := range s.left {
-		unwanted = unwanted || l.died == 0
+		unwanted = unwanted || l.died == 0 && (!l.differs || l.file.pid == 0)
 	}
 	if !unwanted {
 		return nil
@@ -158,7 +160,6 @@ func (s *Source) separate(f file) {
 	for pid, v := range s.vms {
 		if v.file == f {
 			v.file.pid = pid
-			s.guesses[v.file] = s.guesses[f]
 		}
 	}
 }

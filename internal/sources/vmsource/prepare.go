@@ -15,25 +15,23 @@ import (
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/dtrace"
-	"github.com/beamscope/beamscope/internal/beam/procname"
 	"github.com/beamscope/beamscope/internal/beam/vm"
 	"github.com/beamscope/beamscope/internal/host/guard"
 	"github.com/beamscope/beamscope/internal/host/monotonic"
-	"github.com/beamscope/beamscope/internal/sources/target"
 	"github.com/beamscope/beamscope/usdt"
 )
 
 // A preparedVM is a VM whose executable has been read. A malicious executable can be slow to
 // read, so this happens in the background.
 type preparedVM struct {
-	vm     vm.VM
-	file   *usdt.File // the executable, open; nil after an error, or if it is already attached to
-	target bpf.Target
-	build  dtrace.Build // functions of this build stand in for probes that the file does not have
+	vm   vm.VM
+	file *usdt.File // the executable, open; nil after an error, or if it is already attached to
+	facts
+	build dtrace.Build // functions of this build stand in for probes that the file does not have
 
 	unknown bool // it has no probes, and only functions stand in that do so on all builds
 
-	guessed guesses
+	isCheck bool  // the VM is observed already
 	err     error // the reason why the VM cannot be observed
 }
 
@@ -73,7 +71,9 @@ func (s *Source) prepare(ctx context.Context, vms []vm.VM) {
 			continue
 		}
 		if s.attachedTo(v) {
-			s.admit(ctx, &preparedVM{vm: v, guessed: s.guesses[s.fileOf(v)]})
+			if err := s.admit(ctx, &preparedVM{vm: v}); err == nil {
+				s.check(v)
+			}
 			continue
 		}
 		if wait, why := s.mayAttach(v, now); why != nil {
@@ -124,54 +124,16 @@ func (s *Source) readImage(ctx context.Context, v vm.VM) (*preparedVM, error) {
 	if err != nil {
 		return nil, err
 	}
-	image, err := v.ImageIn(file)
+	image, err := vm.ImageOf(file)
 	if errors.Is(err, vm.ErrNoProbes) && !errors.Is(err, vm.ErrNotVM) {
-		return &preparedVM{vm: v, file: file, target: bpf.Target{
-			Path: file.Path(), Name: file.Name(), PID: s.fileOf(v).pid, NoProbes: err,
-		}}, nil
+		t := bpf.Target{Path: file.Path(), Name: file.Name(), NoProbes: err}
+		return &preparedVM{vm: v, file: file, facts: facts{target: t, own: t}}, nil
 	}
 	if err != nil {
 		file.Close()
 		return nil, err
 	}
-	var guessed guesses
-	layout, err := s.processLayout(ctx, v, image, file)
-	guessed.states = err
-	t := target.Of(file.Path(), image)
-	t.Name = file.Name()
-	t.PID, t.Layout = s.fileOf(v).pid, layout
-	if !t.StandIns { // with stand-ins each function has this information
-		var messages map[uint64]procname.Message
-		messages, guessed.messages = s.names.layouts.Messages(ctx, v.Process, file)
-		for site, m := range messages {
-			t.Messages[site] = bpf.Message(m)
-		}
-	}
-	return &preparedVM{vm: v, file: file, guessed: guessed, target: t, build: image.Build, unknown: image.Unknown != nil}, nil
-}
-
-// guesses are the reasons why facts about the processes of a VM are guessed. A reason is nil if
-// the fact is known or if a notice has reported the guess.
-type guesses struct {
-	states   error // whether a process waits
-	messages error // which message a process takes
-}
-
-// processLayout returns what is known about the processes of a VM, for explanations now or later.
-// The error explains why something is unknown.
-func (s *Source) processLayout(ctx context.Context, v vm.VM, image vm.Image, file *usdt.File) (bpf.ProcessLayout, error) {
-	m, err := s.names.layouts.Process(ctx, v.Process, file)
-	if err != nil {
-		return bpf.ProcessLayout{}, err
-	}
-	layout := bpf.ProcessLayout(m)
-	if !dtrace.KnownRelease(image.Release) {
-		layout = bpf.ProcessLayout{}
-	}
-	if err := s.names.layouts.ProveStates(ctx, v.Process, image.Release); err != nil {
-		return layout.WithoutStates(), err
-	}
-	return layout, nil
+	return &preparedVM{vm: v, file: file, facts: s.factsOf(ctx, v, image, file), build: image.Build, unknown: image.Unknown != nil}, nil
 }
 
 // await observes the VMs whose executables are being read. It waits for all of them, or for some
@@ -209,7 +171,11 @@ func (s *Source) admitReady(ctx context.Context) {
 	for {
 		select {
 		case p := <-s.prepared:
-			ready = append(ready, p)
+			if p.isCheck {
+				s.noteError(s.checked(p))
+			} else {
+				ready = append(ready, p)
+			}
 			continue
 		default:
 		}
@@ -281,7 +247,8 @@ func (s *Source) admit(ctx context.Context, p *preparedVM) error {
 		err = errors.Join(err, s.giveUp(v.PID()))
 	}
 	if err == nil {
-		if err = s.admitAlone(v.Account); err != nil {
+		s.attachApart(p)
+		if err = s.admitAlone(v); err != nil {
 			err = errors.Join(fmt.Errorf("%v is not observed: %w", id, err), p.Close())
 		}
 	}
@@ -306,7 +273,7 @@ func (s *Source) admit(ctx context.Context, p *preparedVM) error {
 	if err != nil {
 		s.note("beamscope will not notice the end of pid %d: %v", v.PID(), err)
 	}
-	o := &observedVM{id: id, process: v, file: s.fileOf(v), exe: v.Exe.Name, begun: begun, since: monotonic.Now(), watch: watch, guessed: p.guessed}
+	o := &observedVM{id: id, process: v, file: s.fileOf(v), exe: v.Exe.Name, begun: begun, since: monotonic.Now(), watch: watch}
 	s.add(o)
 	s.note("observing %s", id)
 	if p.build.ID != "" {
@@ -319,7 +286,10 @@ func (s *Source) admit(ctx context.Context, p *preparedVM) error {
 		s.note("%s has no probes: programs in the kernel observe only the waits of its threads for a processor (os-wait)", id)
 	}
 	s.noteClaims(o)
-	return nil
+	if p.file == nil {
+		return nil // it is checked in the background
+	}
+	return s.compare(o, p)
 }
 
 // noteClaims reports VMs of other users with the same node name. Any user can start a VM with
@@ -360,30 +330,33 @@ func (s *Source) attach(ctx context.Context, p *preparedVM) error {
 	f := s.fileOf(p.vm)
 	err := s.checkApart(f)
 	if err == nil {
-		p.target.PID = f.pid // VMs may have begun to be attached to one by one since it was prepared
-		err = s.attachFile(ctx, f, p)
+		t := p.target
+		if f.pid != 0 || !attachesApart() {
+			t = p.own // less is not wrong for other VMs
+		}
+		t.PID = f.pid
+		err = s.attachFile(ctx, f, p.vm, t)
 	}
 	if err != nil {
 		return fmt.Errorf("pid %d (%s): %w", p.vm.PID(), p.vm.Exe.Name, err)
 	}
-	s.guesses[f] = p.guessed
 	return nil
 }
 
 // attachFile attaches to the file of a VM for all observations.
-func (s *Source) attachFile(ctx context.Context, f file, p *preparedVM) error {
+func (s *Source) attachFile(ctx context.Context, f file, v vm.VM, t bpf.Target) error {
 	began := monotonic.Now()
-	defer func() { s.spend(p.vm.Account, time.Duration(monotonic.Now()-began)) }()
+	defer func() { s.spend(v.Account, time.Duration(monotonic.Now()-began)) }()
 	for _, o := range s.observations {
-		missing, err := o.attach(ctx, f, p.target)
+		missing, err := o.attach(ctx, f, t)
 		if err != nil {
 			return err
 		}
 		if missing != nil {
-			s.note("pid %d: %v", p.vm.PID(), missing)
+			s.note("pid %d: %v", v.PID(), missing)
 		}
 		if f.pid == 0 && s.files[f] == nil {
-			s.files[f] = &sharedFile{user: p.vm.Account, since: began}
+			s.files[f] = &sharedFile{user: v.Account, since: began}
 		}
 	}
 	return nil

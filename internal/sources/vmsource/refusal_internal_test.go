@@ -19,7 +19,7 @@ func bare(t *testing.T) *Source {
 	s := &Source{
 		vms: make(map[int]*observedVM), left: make(map[int]*leftVM), loud: make(map[usdt.Process]int),
 		refused: make(map[usdt.Process]refusal), preparing: make(map[usdt.Process]claim), prepared: make(chan *preparedVM),
-		turns: newTurns(), names: newNames(nil), files: make(map[file]*sharedFile), attaching: make(map[int]*budget.Budget), observations: []*observation{{}},
+		turns: newTurns(), names: newNames(nil), files: make(map[file]*sharedFile), attaching: make(map[int]*budget.Budget), apart: make(map[file]bool), observations: []*observation{{}},
 	}
 	s.running, s.stop = context.WithCancel(context.Background())
 	t.Cleanup(func() {

@@ -17,7 +17,7 @@ func TestAccounts(t *testing.T) {
 			11: {exe: "beam.smp", process: vm.VM{User: 100_005, Account: 1001}},
 			12: {},
 		},
-		preparing: map[usdt.Process]vm.VM{{}: {User: 1002, Account: 1002}},
+		preparing: map[usdt.Process]claim{{}: {vm: vm.VM{User: 1002, Account: 1002}}},
 	}
 	want := map[int]int{1001: 1001, 100_005: 1001, 1002: 1002}
 	if got := s.accounts(); !maps.Equal(got, want) {

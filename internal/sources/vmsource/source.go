@@ -96,8 +96,8 @@ type Source struct {
 	prepares  sync.WaitGroup
 	turns     *turns
 	guard     guard.Guard
-	guesses   map[file]guesses       // for the files that are attached to: see preparedVM
 	files     map[file]*sharedFile   // files attached to for all processes
+	apart     map[file]bool          // files whose VMs are attached to one by one
 	named     file                   // the file that the target names by its path
 	attaching map[int]*budget.Budget // time for attaching, by user
 
@@ -165,7 +165,10 @@ type observedVM struct {
 	stopped string // why it does not run, as last reported; "" while it runs
 	bound   bool   // it was reported that its cost is shown as the processor time that it used
 
-	guessed guesses
+	guessed  guesses
+	compared bool          // guessed is known
+	recheck  int64         // when it is checked again whether it is like other VMs with its executable; 0: never
+	pause    time.Duration // before that
 }
 
 func (o *observedVM) close() error {
@@ -199,7 +202,7 @@ func New(ctx context.Context, cfg Config) (*Source, error) {
 		preparing: make(map[usdt.Process]claim),
 		prepared:  make(chan *preparedVM),
 		turns:     newTurns(),
-		guesses:   make(map[file]guesses),
+		apart:     make(map[file]bool),
 		files:     make(map[file]*sharedFile),
 		attaching: make(map[int]*budget.Budget),
 	}
@@ -266,6 +269,10 @@ func (s *Source) noteGuesses() {
 			s.note("pid %d: %v: whether a process waits or was preempted is inferred from its reductions", pid, v.guessed.states)
 			v.guessed.states = nil
 		}
+		if explained && v.guessed.unproven != nil && v.died == 0 {
+			s.note("pid %d: %v: whether a process waits or was preempted is read from flags whose meaning is not proved yet", pid, v.guessed.unproven)
+			v.guessed.unproven = nil
+		}
 		if ordered && v.guessed.messages != nil && v.died == 0 {
 			s.note("pid %d: %v: messages in mailboxes are paired in their order. Where a mailbox is not empty for longer than dMax, that order is not trusted: messages then count as unpaired", pid, v.guessed.messages)
 			v.guessed.messages = nil
@@ -285,7 +292,7 @@ func takesMessages(s outcome.Spec) bool {
 // fileOf returns the file to attach to for a VM.
 func (s *Source) fileOf(v vm.VM) file {
 	f := file{device: v.Exe.Device, inode: v.Exe.Inode}
-	if s.cfg.Target.Single() || s.oneByOne {
+	if s.cfg.Target.Single() || s.oneByOne || s.apart[f] {
 		f.pid = v.PID()
 	}
 	return f
@@ -695,6 +702,7 @@ func (s *Source) watch(ctx context.Context) error {
 		return err
 	}
 	s.admitReady(ctx)
+	s.checkAgain(now)
 	vms, err := s.scan(now)
 	if vms == nil || err != nil {
 		return err
@@ -822,22 +830,29 @@ func (s *Source) sweepExits(now int64) error {
 // after the end of a VM belongs to another process with its pid.
 func (s *Source) cutOpen(now int64) error {
 	uncut := s.uncut()
-	if len(uncut) == 0 {
-		return nil
-	}
 	ended := make(map[int]int64)
 	for _, v := range uncut {
 		ended[v.id.PID] = v.died
 	}
-	for _, o := range s.observations {
-		if err := o.collector.CutVMs(ended, now); err != nil {
-			return err
-		}
+	if err := s.cutVMs(ended, now); err != nil {
+		return err
 	}
 	for _, v := range uncut {
 		v.uncut = false
 	}
 	return nil
+}
+
+// cutVMs gives up what began in VMs before a time for each of them, by pid.
+func (s *Source) cutVMs(before map[int]int64, now int64) error {
+	if len(before) == 0 {
+		return nil
+	}
+	var errs []error
+	for _, o := range s.observations {
+		errs = append(errs, o.collector.CutVMs(before, now))
+	}
+	return errors.Join(errs...)
 }
 
 // uncut returns the VMs that have ended and may have open instances.

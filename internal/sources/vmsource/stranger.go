@@ -205,14 +205,15 @@ func (s *Source) isLeftOut(pid int) bool {
 func (s *Source) settleStrangers(w outcome.Window, batch *outcome.Batch) {
 	rest := &s.strangers
 	later := s.leavesUsers()
-	if len(rest.known) == 0 && len(rest.doubts) == 0 && !later && !rest.paying {
+	differing := s.differing()
+	if len(rest.known) == 0 && len(rest.doubts) == 0 && !later && !differing && !rest.paying {
 		return
 	}
 	shared := len(s.sharedFiles()) > 0
 	if !shared && len(s.observations) == 1 {
 		clear(rest.known)
 	}
-	batch.Renew = shared && (len(rest.known) > 0 || later)
+	batch.Renew = shared && (len(rest.known) > 0 || later || differing)
 	paying := len(rest.known) > 0 || later && (shared || len(s.observations) > 1)
 	// The window after the last one in which they paid may contain a part of that cost, because
 	// hits are spread over the time between two readings.
