@@ -21,6 +21,7 @@ type Figures struct {
 	Processor float64 // share of the time, on a processor, in instances that succeeded; NaN if unknown
 	Dirty     float64 // share of the time, on dirty schedulers; NaN if unknown
 	Inferred  bool    // some instances in the VM were paired by order
+	AtLeast   bool    // ends without a known start came in the VM, and may be of these rows
 	P50, P99  Quantile
 }
 
@@ -49,6 +50,7 @@ type sum struct {
 	observed time.Duration // total length of the windows with the kind
 	inferred bool
 	crowded  bool // some instances had no room among the rows
+	orphaned bool // some ends had no known start
 	plain    bool // some groups have no processor and dirty time
 }
 
@@ -93,6 +95,7 @@ func (s *sum) figures() Figures {
 		Processor: s.processor.Seconds() / seconds,
 		Dirty:     s.dirty.Seconds() / seconds,
 		Inferred:  s.inferred && s.instances() > 0,
+		AtLeast:   s.orphaned,
 		P50:       s.quantile(0.5),
 		P99:       s.quantile(0.99),
 	}
@@ -112,6 +115,7 @@ func figuresOf(id ID, k Kind, windows []*window) Figures {
 		}
 		s.observed += w.Duration()
 		s.inferred = s.inferred || vm[k].inferred
+		s.orphaned = s.orphaned || vm[k].orphaned
 		s.plain = s.plain || !vm[k].accounts
 		s.crowded = s.crowded || vm[k].rest.instances() > 0
 		if t := w.rows[id]; t != nil {
@@ -147,6 +151,7 @@ func across(k Kind, windows []*window) sum {
 			if vm[k].observed {
 				observed = true
 				s.inferred = s.inferred || vm[k].inferred
+				s.orphaned = s.orphaned || vm[k].orphaned
 				s.plain = s.plain || !vm[k].accounts
 				s.add(&vm[k].rest)
 			}

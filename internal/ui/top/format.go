@@ -45,8 +45,8 @@ func (c Column) cell(of *Cells, dmax *[kinds]time.Duration) string {
 		return delay(q, dmax[c.info().kind], f.Inferred)
 	case ByMessages:
 		// Messages that waited since before the observation, or for longer than the scale, are
-		// not counted when they are taken.
-		if f.Known && (f.Timeouts > 0 || of.Seen.Before) {
+		// not counted when they are taken. Nor are those whose sending is not seen.
+		if f.Known && (f.Timeouts > 0 || f.AtLeast || of.Seen.Before) {
 			return atLeast(figures.Count(x))
 		}
 	case ByWaiting:

@@ -45,6 +45,7 @@ type window struct {
 type machine struct {
 	observed bool // for the whole window
 	inferred bool // for some instances
+	orphaned bool // some ends had no known start
 	partial  bool // observed for a part of the window only
 	accounts bool // groups have starts, processor and dirty time
 	lost     outcome.Loss
@@ -110,7 +111,7 @@ func (w *window) count(k Kind, c *outcome.Counts) {
 	m := &w.vms[c.VM][k]
 	// Nothing is known about instances that belong to no group.
 	m.partial = c.Unobserved || len(c.Groups) == 0 && c.Instances() > 0
-	m.observed, m.inferred, m.lost = !m.partial, c.Inferred > 0, c.Loss
+	m.observed, m.inferred, m.orphaned, m.lost = !m.partial, c.Inferred > 0, c.Orphans > 0, c.Loss
 	if m.partial {
 		return
 	}

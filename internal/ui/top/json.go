@@ -103,6 +103,7 @@ type jsonFigures struct {
 	Dirty     *float64  `json:"dirty_share,omitempty"`
 	Words     *float64  `json:"reclaimed_words_per_s,omitempty"`
 	Inferred  *bool     `json:"inferred,omitempty"`
+	AtLeast   *bool     `json:"at_least,omitempty"`
 	Quantiles quantiles `json:"quantiles_s"`
 }
 
@@ -181,7 +182,7 @@ func kindsOf(of *Cells) jsonKinds {
 		j.GC.Words = &f[GC].Amount
 	}
 	if j.Mailbox != nil {
-		j.Mailbox.Inferred = &f[Mailbox].Inferred
+		j.Mailbox.Inferred, j.Mailbox.AtLeast = &f[Mailbox].Inferred, &f[Mailbox].AtLeast
 	}
 	return j
 }

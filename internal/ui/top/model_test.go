@@ -497,6 +497,25 @@ func TestOldestBoundOfZero(t *testing.T) {
 	}
 }
 
+// A VM in which messages are taken whose sending was not seen, such as the replies to most calls, does not
+// tell which processes took them. Its figures are lower bounds, and those of other VMs are not.
+func TestMessagesWithoutStart(t *testing.T) {
+	w := &window{Window: outcome.Window{To: int64(time.Second)}, vms: make(map[outcome.VM]*[kinds]machine), rows: make(map[ID]*[kinds]tally), names: make(map[ID]name)}
+	for vm, orphans := range map[outcome.VM]uint64{shop: 1, store: 0} {
+		w.count(Mailbox, &outcome.Counts{VM: vm, Successes: 1, Orphans: orphans, Groups: []outcome.Group{{Key: "<0.44.0>", Successes: 1}}})
+	}
+	for vm, want := range map[outcome.VM]bool{shop: true, store: false} {
+		for _, key := range []string{"<0.44.0>", "<0.45.0>"} {
+			if f := figuresOf(ID{vm, key}, Mailbox, []*window{w}); !f.Known || f.AtLeast != want {
+				t.Errorf("%v %s: %+v", vm, key, f)
+			}
+		}
+	}
+	if f := totalOf(Mailbox, []*window{w}); !f.AtLeast {
+		t.Errorf("all: %+v", f)
+	}
+}
+
 // Messages that time out were not taken. If messages may be taken without being counted, the
 // figure is a lower bound, and it is left out if that is 0.
 func TestMessagesTaken(t *testing.T) {
@@ -507,6 +526,8 @@ func TestMessagesTaken(t *testing.T) {
 		{Cells{Kinds: [kinds]Figures{Mailbox: {Known: true, Instances: 50, PerSecond: 50}}}, "50"},
 		{Cells{Kinds: [kinds]Figures{Mailbox: {Known: true, Instances: 70, Timeouts: 70, PerSecond: 70}}}, "-"},
 		{Cells{Kinds: [kinds]Figures{Mailbox: {Known: true, Instances: 100, Timeouts: 60, PerSecond: 50}}}, "≥20"},
+		{Cells{Kinds: [kinds]Figures{Mailbox: {Known: true, Instances: 100, PerSecond: 50, AtLeast: true}}}, "≥50"},
+		{Cells{Kinds: [kinds]Figures{Mailbox: {Known: true, AtLeast: true}}}, "-"},
 		{Cells{Kinds: [kinds]Figures{Mailbox: {Known: true}}, Seen: Seen{Known: true, Before: true}}, "-"},
 		{Cells{Seen: Seen{Known: true, Before: true}}, "-"},
 	} {
