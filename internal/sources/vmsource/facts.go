@@ -201,6 +201,8 @@ func (s *Source) compare(o *observedVM, p *preparedVM) error {
 	switch {
 	case denied != nil:
 		return s.leaveDiffering(o, denied)
+	case by.PID != 0 && by.Layout.State != 0 && p.unproven != nil:
+		o.checkLater() // it was separated from others before it confirmed what is known of them
 	case !sameFacts(by, own):
 		return s.leaveDiffering(o, errOthers)
 	case p.unproven != nil && by.PID == 0:
