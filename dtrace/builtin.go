@@ -97,7 +97,7 @@ func deliveries() []Builtin {
 			Rule:   Rule{Start: events("message-queued"), End: events("message-receive"), Key: Key{"receiver", "receiver"}, Pairing: FIFO},
 			Starts: "A receiver fetches a message from its outer queue.",
 			Ends:   "The receiver takes the message out of its mailbox. The delay is the wait there.",
-			Blind:  selected + "beamscope counts instances that are paired in their order as inferred. Messages that no receive ever matches, or that the receiver leaves behind when it exits, time out.",
+			Blind:  selected + "beamscope counts instances that are paired in their order as inferred. Messages that no receive ever matches, or that the receiver leaves behind when it exits, time out. In a VM without probes, messages to an alias, such as the replies to most calls, end as orphans.",
 			Cost:   "Two events for each message, hot.",
 		},
 		{
@@ -117,7 +117,7 @@ func deliveries() []Builtin {
 			},
 			Starts: "A process begins to monitor a process of the same node, and then sends it a message. gen_server:call, and any other call by the module gen, sends its request in this way.",
 			Ends:   "The process removes a monitor, as the call does when the reply has come. The delay is the call as its caller sees it.",
-			Blind:  "Any program may monitor, send and demonitor in this order: such instances look the same. A call to a process that no longer exists is no instance, because the caller sends nothing. If the called process dies, nobody removes the monitor: the instance is lost as unpaired at the caller's next call, or ends with the next monitor that the caller removes, or times out. If the caller is killed while it waits, the VM removes its monitors, and that looks like a reply. So does a timeout of the call that is shorter than dMax. Calls to other nodes, calls to itself and erpc have no instances. A request whose sender does not wait, as with gen_server:send_request, ends with the next monitor that the sender removes.",
+			Blind:  "Any program may monitor, send and demonitor in this order: such instances look the same. The process of an open file monitors the process that opened it, and answers its requests. It removes no monitor, so each file that is opened without the option raw, as by file:write_file, is an instance that times out or is lost as unpaired. A call to a process that no longer exists is no instance, because the caller sends nothing. If the called process dies, nobody removes the monitor: the instance is lost as unpaired at the caller's next call, or ends with the next monitor that the caller removes, or times out. If the caller is killed while it waits, the VM removes its monitors, and that looks like a reply. So does a timeout of the call that is shorter than dMax. Calls to other nodes, calls to itself and erpc have no instances. A request whose sender does not wait, as with gen_server:send_request, ends with the next monitor that the sender removes.",
 			Cost:   "Two events for each call, moderately hot, and one for each message of any kind, hot.",
 		},
 	}

@@ -168,10 +168,16 @@ func (p Process) reused() error {
 
 // wrap adds context to an error about one of the process's files: whether the process is gone, or
 // which privilege is missing.
-func (p Process) wrap(file string, err error) error { return p.wrapAs(os.Geteuid(), file, err) }
+func (p Process) wrap(file string, err error) error {
+	state, stateErr := privilege.Current()
+	if stateErr != nil {
+		state.Effective = 0 // unknown
+	}
+	return p.wrapAs(os.Geteuid(), state.Effective, file, err)
+}
 
-// wrapAs is wrap for a given user.
-func (p Process) wrapAs(user int, file string, err error) error {
+// wrapAs is wrap for a user with these capabilities.
+func (p Process) wrapAs(user int, have privilege.Set, file string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ESRCH):
 		return fmt.Errorf("process %d: %w: %w", p.PID, ErrProcessGone, err)
@@ -179,7 +185,7 @@ func (p Process) wrapAs(user int, file string, err error) error {
 		// proc(5): following these links needs more than ptrace access.
 		return fmt.Errorf("process %d: %w (%s)", p.PID, err, needs(user, "CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN"))
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("process %d: %w (%s)", p.PID, err, needs(user, "CAP_SYS_PTRACE"))
+		return fmt.Errorf("process %d: %w (%s)", p.PID, err, needs(user, missing(have)))
 	}
 	return fmt.Errorf("process %d: %s: %w", p.PID, file, err)
 }

@@ -504,15 +504,20 @@ func TestErrorsSayWhatIsNeeded(t *testing.T) {
 		{"maps", syscall.ESRCH, "process 7: process is gone: no such process", ErrProcessGone},
 		{"mem", syscall.EIO, "process 7: mem: input/output error", syscall.EIO},
 	} {
-		got := p.wrapAs(1000, test.file, test.err)
+		got := p.wrapAs(1000, 0, test.file, test.err)
 		if got.Error() != test.want || !errors.Is(got, test.is) {
 			t.Errorf("%v, want %s", got, test.want)
 		}
 	}
 	// Root is not advised to become root.
 	const want = "process 7: readlink /proc/7/exe: permission denied (CAP_SYS_PTRACE is missing, or the process is protected from root)"
-	if got := p.wrapAs(0, "exe", &fs.PathError{Op: "readlink", Path: "/proc/7/exe", Err: syscall.EACCES}); got.Error() != want || !errors.Is(got, fs.ErrPermission) {
+	if got := p.wrapAs(0, 0, "exe", &fs.PathError{Op: "readlink", Path: "/proc/7/exe", Err: syscall.EACCES}); got.Error() != want || !errors.Is(got, fs.ErrPermission) {
 		t.Errorf("%v, want %s", got, want)
+	}
+	// An error names no right that the user has.
+	const protected = "process 7: permission denied (the process is protected, for example by a security module)"
+	if got := p.wrapAs(0, privilege.Of(privilege.SysPtrace), "exe", syscall.EACCES); got.Error() != protected {
+		t.Errorf("%v, want %s", got, protected)
 	}
 	if got, want := needs(1000, missing(0)), "needs root, or CAP_SYS_PTRACE"; got != want {
 		t.Errorf("%q, want %q", got, want)

@@ -250,7 +250,8 @@ func (t *Text) Close() error {
 	safetext.Fprintln(t.w, "totals")
 	tw := tabwriter.NewWriter(t.w, 8, 0, 1, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "outcome\tVM\tstarts\tends\tsuccess\tfailure\ttimeout\tlost\torphan\tlate\t")
-	for _, c := range t.totals {
+	shown := t.shown()
+	for _, c := range shown {
 		least := ""
 		if slices.Contains(t.slower, c.Outcome) {
 			least = "≥"
@@ -261,13 +262,16 @@ func (t *Text) Close() error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
+	if n := len(t.totals) - len(shown); n > 0 {
+		fmt.Fprintf(t.w, "rows without events that are left out: %d\n", n)
+	}
 	if len(t.slower) > 0 {
 		safetext.Fprintf(t.w, "timeouts of %s: %s; how they ended is not known\n", strings.Join(t.slower, ", "), plot.SlowerThanChosen)
 	}
 	var attaching []string
 	for _, c := range t.totals {
-		if n := c.attaching.Total(); n > 0 {
-			attaching = append(attaching, fmt.Sprintf("%d of %s", n, c.Outcome))
+		if n := c.attaching.Loss.Total(); n > 0 {
+			attaching = append(attaching, fmt.Sprintf("%d of %s in %v", n, c.Outcome, c.VM))
 		}
 	}
 	if len(attaching) > 0 {
@@ -280,19 +284,41 @@ func (t *Text) Close() error {
 	return err
 }
 
+// shown returns the totals to write: those with events, and one of each outcome that has none.
+func (t *Text) shown() (shown []total) {
+	has := make(map[string]bool)
+	for i := range t.totals {
+		c := &t.totals[i]
+		has[c.Outcome] = has[c.Outcome] || c.hasEvents()
+	}
+	for i := range t.totals {
+		if c := &t.totals[i]; c.hasEvents() || !has[c.Outcome] {
+			shown = append(shown, *c)
+			has[c.Outcome] = true
+		}
+	}
+	return shown
+}
+
 // A total contains the totals of an outcome in a VM.
 type total struct {
 	outcome.Counts
-	attaching outcome.Loss // before the first completely observed window; not in Counts
-	whole     bool         // there was such a window
+	attaching outcome.Counts // before the first completely observed window; not in Counts
+	whole     bool           // there was such a window
+}
+
+// hasEvents reports whether there is anything to show.
+func (t *total) hasEvents() bool {
+	c := &t.Counts
+	return c.Starts+c.Ends+c.Instances()+c.Orphans+c.Lates+c.Loss.Total() > 0 || c.Unobserved
 }
 
 // add adds a window.
 func (t *total) add(c outcome.Counts) {
 	t.whole = t.whole || !c.Unobserved
 	if !t.whole {
-		t.attaching = t.attaching.Add(c.Loss)
-		c.Loss, c.Unobserved = outcome.Loss{}, false
+		t.attaching = t.attaching.Add(c)
+		return
 	}
 	t.Counts = t.Counts.Add(c)
 }
@@ -300,7 +326,7 @@ func (t *total) add(c outcome.Counts) {
 // end completes the total: if no window was completely observed, there is no time of attaching.
 func (t *total) end() {
 	if !t.whole {
-		t.Loss, t.Unobserved, t.attaching = t.attaching, true, outcome.Loss{}
+		t.Counts, t.attaching = t.attaching, outcome.Counts{}
 	}
 }
 
@@ -317,7 +343,8 @@ func (t *Text) add(p *scope.Outcome) {
 	i := slices.IndexFunc(t.totals, func(sum total) bool { return sum.Outcome == c.Outcome && sum.VM == c.VM })
 	if i < 0 {
 		i = len(t.totals)
-		t.totals = append(t.totals, total{Counts: outcome.Counts{Outcome: c.Outcome, VM: c.VM}})
+		none := outcome.Counts{Outcome: c.Outcome, VM: c.VM}
+		t.totals = append(t.totals, total{Counts: none, attaching: none})
 	}
 	t.totals[i].add(c)
 }

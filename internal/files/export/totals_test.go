@@ -1,6 +1,8 @@
 package export_test
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,16 +46,16 @@ func TestTotalsWhileAttaching(t *testing.T) {
 		want   []string
 	}{
 		"at the beginning": {[]outcome.Counts{attaching, attaching, whole}, []string{
-			" checkout   pid 7     150      50      50       0       0       0       0       0",
-			"lost while attaching, before the first whole window, and not in the table: 84 of checkout",
+			" checkout   pid 7      50      50      50       0       0       0       0       0",
+			"lost while attaching, before the first whole window, and not in the table: 84 of checkout in pid 7",
 		}},
 		"later": {[]outcome.Counts{whole, missed}, []string{
 			" checkout   pid 7     100      50      50       0       0      5+       0       0",
 			beside,
 		}},
 		"both": {[]outcome.Counts{attaching, whole, missed, whole}, []string{
-			" checkout   pid 7     200     100     100       0       0      5+       0       0",
-			"lost while attaching, before the first whole window, and not in the table: 42 of checkout",
+			" checkout   pid 7     150     100     100       0       0      5+       0       0",
+			"lost while attaching, before the first whole window, and not in the table: 42 of checkout in pid 7",
 			beside,
 		}},
 		"always": {[]outcome.Counts{attaching, attaching}, []string{
@@ -66,6 +68,34 @@ func TestTotalsWhileAttaching(t *testing.T) {
 				t.Errorf("got:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(test.want, "\n"))
 			}
 		})
+	}
+}
+
+// Rows without events are left out, but each outcome has a row.
+func TestTotalsWithoutEvents(t *testing.T) {
+	var out strings.Builder
+	text := export.NewText(&out)
+	f := scope.Frame{Window: outcome.Window{To: int64(time.Second)}, Attaching: true} // writes no table
+	for _, c := range []struct {
+		outcome string
+		pid     int
+		starts  uint64
+	}{{"idle", 7, 0}, {"idle", 8, 0}, {"busy", 7, 0}, {"busy", 8, 3}} {
+		f.Outcomes = append(f.Outcomes, scope.Outcome{Name: c.outcome, Counts: outcome.Counts{Outcome: c.outcome, VM: outcome.VM{PID: c.pid}, Starts: c.starts}})
+	}
+	if err := text.Frame(&f); err != nil {
+		t.Fatal(err)
+	}
+	if err := text.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, totals, _ := strings.Cut(out.String(), "totals\n")
+	got := regexp.MustCompile(`(?m)^ *(idle|busy) +pid \d`).FindAllString(totals, -1)
+	for i := range got {
+		got[i] = strings.Join(strings.Fields(got[i]), " ")
+	}
+	if want := []string{"idle pid 7", "busy pid 8"}; !slices.Equal(got, want) || !strings.Contains(totals, "\nrows without events that are left out: 2\n") {
+		t.Errorf("%q, want %q:\n%s", got, want, totals)
 	}
 }
 
