@@ -230,6 +230,20 @@ type Instance struct {
 // Name returns the name of the instance: its outcome and the id of its span.
 func (i Instance) Name() string { return fmt.Sprintf("%s #%d", i.Outcome, i.ID) }
 
+// NameAndEnd returns the name of the instance and, unless it succeeded, how it ended. Where its time went does
+// not say why it failed.
+func (i Instance) NameAndEnd() string {
+	switch {
+	case i.Status == Failure && i.Class != "":
+		return i.Name() + " (failed: " + i.Class + ")"
+	case i.Status == Failure:
+		return i.Name() + " (failed)"
+	case i.Status == Timeout:
+		return i.Name() + " (timed out)"
+	}
+	return i.Name()
+}
+
 // Elapsed returns the delay between the start and the end.
 func (i Instance) Elapsed() time.Duration { return time.Duration(i.End - i.Start) }
 

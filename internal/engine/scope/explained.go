@@ -165,7 +165,7 @@ func (p *Outcome) explanation(grown *Shift) string {
 		parts = append(parts, grown.String())
 	}
 	if i := p.WorstExplained(); i != nil {
-		parts = append(parts, i.Trace.Sentence(i.Name()))
+		parts = append(parts, i.Trace.Sentence(i.NameAndEnd()))
 	}
 	return strings.Join(parts, "; ")
 }
