@@ -19,11 +19,20 @@ type Exclusion struct {
 	User  int     // id of its user
 	Share float64 // its share of all events, 0 to 1
 
-	// Later means that two thirds of the events come from one user's processes, and that most of
-	// these events come from processes that are not observed VMs, because they have ended or are
+	// Later means that two thirds of the events come from one user's processes, and that half of
+	// these events come from processes that are not observed VMs now, because they have ended or are
 	// unknown. Then VM is the zero value, Share is the user's share, and the user's VMs that are
 	// not observed yet are left out.
 	Later bool
+
+	// Others means that VMs of other users are observed beside VM.
+	Others bool
+}
+
+// Successors returns the exclusion of the later VMs of the same user, for a VM that ended before it
+// could be left out: another one may follow it. It returns false if no other user's VM is observed.
+func (l Exclusion) Successors() (later Exclusion, ok bool) {
+	return Exclusion{User: l.User, Share: l.Share, Later: true}, l.Others && !l.Later
 }
 
 // Leave leaves the VM out for a time. If next is true, the exclusion begins only with the next
@@ -73,6 +82,8 @@ type loads struct {
 	all   uint64
 	vms   map[outcome.VM]outcome.Load
 	users map[int]uint64 // events of each user, including those of processes that have ended
+
+	present map[outcome.VM]bool // VMs that were observed in the last window
 }
 
 func (l *loads) add(c outcome.Cost, parts []outcome.Load, users []outcome.UserLoad) {
@@ -83,7 +94,9 @@ func (l *loads) add(c outcome.Cost, parts []outcome.Load, users []outcome.UserLo
 		l.users[u.User] += u.Events
 	}
 	l.all += c.Events
+	l.present = make(map[outcome.VM]bool, len(parts))
 	for _, p := range parts {
+		l.present[p.VM] = true
 		p.Events += l.vms[p.VM].Events
 		l.vms[p.VM] = p
 	}
@@ -104,26 +117,30 @@ func (l *loads) exclusion() *Exclusion {
 	}
 	var exclude *Exclusion
 	for _, v := range l.vms {
+		if !l.present[v.VM] {
+			continue
+		}
 		blamed := share(v.Events) >= most || len(users) > 1 && share(users[v.User]) >= most
 		if blamed && (exclude == nil || cmp.Or(cmp.Compare(share(v.Events), exclude.Share), cmp.Compare(exclude.VM.PID, v.VM.PID)) > 0) {
-			exclude = &Exclusion{VM: v.VM, User: v.User, Share: share(v.Events)}
+			exclude = &Exclusion{VM: v.VM, User: v.User, Share: share(v.Events), Others: len(users) > 1}
 		}
 	}
 	return exclude
 }
 
 // later returns the user whose later VMs should be left out, or nil. Two thirds of all events
-// must come from that user's processes. Two thirds of those must not come from observed VMs. VMs
-// of other users must be observed as well.
+// must come from that user's processes. Half of those must not come from VMs that are observed now. VMs
+// of other users must be observed now as well.
 func (l *loads) later() *Exclusion {
 	known, vms := make(map[int]uint64), make(map[int]int)
-	for _, v := range l.vms {
+	for vm := range l.present {
+		v := l.vms[vm]
 		known[v.User] += v.Events
 		vms[v.User]++
 	}
 	for user, events := range l.users {
 		share := float64(events) / float64(max(l.all, 1))
-		if user >= 0 && share >= most && len(l.vms) > vms[user] && events >= 3*known[user] {
+		if user >= 0 && share >= most && len(l.present) > vms[user] && events >= 2*known[user] {
 			return &Exclusion{User: user, Share: min(share, 1), Later: true}
 		}
 	}

@@ -28,10 +28,10 @@ func TestExclusion(t *testing.T) {
 		{"none is known", nil, nil},
 		{"two alike", []outcome.Load{load(1, 0, 500), load(2, 1001, 500)}, nil},
 		{"two alike, not quite", []outcome.Load{load(1, 0, 600), load(2, 1001, 400)}, nil},
-		{"one of two", []outcome.Load{load(1, 0, 100), load(2, 1001, 900)}, &Exclusion{VM: outcome.VM{PID: 2}, User: 1001, Share: .9}},
+		{"one of two", []outcome.Load{load(1, 0, 100), load(2, 1001, 900)}, &Exclusion{VM: outcome.VM{PID: 2}, User: 1001, Share: .9, Others: true}},
 		{"one of the same user", []outcome.Load{load(1, 0, 100), load(2, 0, 900)}, &Exclusion{VM: outcome.VM{PID: 2}, User: 0, Share: .9}},
-		{"beside a quiet one", []outcome.Load{load(1, 0, 0), load(2, 1001, 1000)}, &Exclusion{VM: outcome.VM{PID: 2}, User: 1001, Share: 1}},
-		{"many of a user", []outcome.Load{load(1, 0, 300), load(2, 1001, 250), load(3, 1001, 240), load(4, 1001, 210)}, &Exclusion{VM: outcome.VM{PID: 2}, User: 1001, Share: .25}},
+		{"beside a quiet one", []outcome.Load{load(1, 0, 0), load(2, 1001, 1000)}, &Exclusion{VM: outcome.VM{PID: 2}, User: 1001, Share: 1, Others: true}},
+		{"many of a user", []outcome.Load{load(1, 0, 300), load(2, 1001, 250), load(3, 1001, 240), load(4, 1001, 210)}, &Exclusion{VM: outcome.VM{PID: 2}, User: 1001, Share: .25, Others: true}},
 		{"many of the only user", []outcome.Load{load(1, 0, 300), load(2, 0, 250), load(3, 0, 240), load(4, 0, 210)}, nil},
 		{"most is of no VM", []outcome.Load{load(1, 0, 100), load(2, 1001, 100)}, nil},
 	} {
@@ -56,7 +56,7 @@ func TestLater(t *testing.T) {
 	}{
 		{"all have ended", []outcome.Load{victim}, []outcome.UserLoad{user(0, 100), user(1001, 900)}, &Exclusion{User: 1001, Share: .9, Later: true}},
 		{"some still run", []outcome.Load{victim, load(2, 1001, 200)}, []outcome.UserLoad{user(0, 100), user(1001, 900)}, &Exclusion{User: 1001, Share: .9, Later: true}},
-		{"one runs", []outcome.Load{victim, load(2, 1001, 800)}, []outcome.UserLoad{user(0, 100), user(1001, 900)}, &Exclusion{VM: outcome.VM{PID: 2}, User: 1001, Share: .8}},
+		{"one runs", []outcome.Load{victim, load(2, 1001, 800)}, []outcome.UserLoad{user(0, 100), user(1001, 900)}, &Exclusion{VM: outcome.VM{PID: 2}, User: 1001, Share: .8, Others: true}},
 		{"no others are observed", []outcome.Load{load(2, 1001, 10)}, []outcome.UserLoad{user(1001, 1000)}, nil},
 		{"two users", []outcome.Load{victim}, []outcome.UserLoad{user(1002, 450), user(1001, 450)}, nil},
 		{"nobody knows whose", []outcome.Load{victim}, []outcome.UserLoad{user(0, 100), user(-1, 900)}, nil},
@@ -66,6 +66,19 @@ func TestLater(t *testing.T) {
 		if diff := cmp.Diff(test.want, got); diff != "" || why == "" {
 			t.Errorf("%s: %q, -want +got:\n%s", test.name, why, diff)
 		}
+	}
+}
+
+// VMs that run one after the other, each for a moment, are no VMs to leave out: the user's later VMs are.
+func TestOneAfterTheOther(t *testing.T) {
+	g := Guard{Limit: Limit{Rate: 1}, Patience: 3 * time.Second}
+	users := []outcome.UserLoad{{User: 1001, Events: 900}}
+	var got *Exclusion
+	for pid := range 3 {
+		_, got = g.Judge(outcome.Cost{Events: 1000}, []outcome.Load{load(1, 0, 100), load(2+pid, 1001, 900)}, users, time.Second)
+	}
+	if diff := cmp.Diff(&Exclusion{User: 1001, Share: .9, Later: true}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 

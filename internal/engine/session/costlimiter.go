@@ -136,6 +136,10 @@ func (t *costLimiter) leaveOut(exclude *price.Exclusion, why string) bool {
 		return false
 	}
 	length, next, err := exclude.Leave(t.leaver)
+	if later, ok := exclude.Successors(); ok && errors.Is(err, outcome.ErrNotLeft) {
+		exclude = &later
+		length, next, err = exclude.Leave(t.leaver)
+	}
 	if errors.Is(err, outcome.ErrNotLeft) {
 		return false
 	}

@@ -203,6 +203,29 @@ func (l *fakeLeaver) LeaveOutLater(user int) (time.Duration, error) {
 	return time.Minute, nil
 }
 
+// A VM that has ended before it can be left out is followed by others: the user's later VMs are left out.
+func TestVMThatEndsBeforeItIsLeftOut(t *testing.T) {
+	s := &Session{config: config.Default()}
+	x, leaver := newCostLimiter(s, price.Limit{Share: 0.1}, nil), new(fakeLeaver)
+	x.leaver = leaver
+	f := &scope.Frame{
+		Window: outcome.Window{To: int64(time.Second)}, Cost: outcome.Cost{Events: 200_000, PerEvent: time.Microsecond},
+		Outcomes: []scope.Outcome{counted(outcome.Spec{Name: "gc", VM: outcome.Events{Builtin: "gc"}}, 1000)},
+	}
+	b := &outcome.Batch{
+		Loads: []outcome.Load{{VM: outcome.VM{PID: 7}, User: 1002, Events: 2000}, {VM: outcome.VM{PID: 8}, User: 1001, Events: 198_000}},
+		Users: []outcome.UserLoad{{User: 1002, Events: 2000}, {User: 1001, Events: 198_000}},
+	}
+	for len(leaver.users) == 0 {
+		if err := x.Framed(b, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]int{1001}, leaver.users); diff != "" || x.wish != nil {
+		t.Errorf("wish %+v, users -want +got:\n%s", x.wish, diff)
+	}
+}
+
 // A user's short-lived processes take the budget. The user's later VMs are left out, with one
 // notice, and no outcome is given up meanwhile. A VM without a place makes no difference.
 func TestShortLivedProcesses(t *testing.T) {
