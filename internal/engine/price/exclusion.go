@@ -2,6 +2,7 @@ package price
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -29,12 +30,6 @@ type Exclusion struct {
 	Others bool
 }
 
-// Successors returns the exclusion of the later VMs of the same user, for a VM that ended before it
-// could be left out: another one may follow it. It returns false if no other user's VM is observed.
-func (l Exclusion) Successors() (later Exclusion, ok bool) {
-	return Exclusion{User: l.User, Share: l.Share, Later: true}, l.Others && !l.Later
-}
-
 // Leave leaves the VM out for a time. If next is true, the exclusion begins only with the next
 // plan.
 func (l Exclusion) Leave(by outcome.Leaver) (length time.Duration, next bool, err error) {
@@ -43,6 +38,17 @@ func (l Exclusion) Leave(by outcome.Leaver) (length time.Duration, next bool, er
 		return length, false, err
 	}
 	return by.LeaveOut(l.VM)
+}
+
+// LeaveOrSuccessors is like Leave. If the VM has ended before it could be left out, another one may follow
+// it: then the exclusion becomes that of the later VMs of its user, if VMs of other users are observed.
+func (l *Exclusion) LeaveOrSuccessors(by outcome.Leaver) (length time.Duration, next bool, err error) {
+	length, next, err = l.Leave(by)
+	if l.Later || !l.Others || !errors.Is(err, outcome.ErrNotLeft) {
+		return length, next, err
+	}
+	*l = Exclusion{User: l.User, Share: l.Share, Later: true}
+	return l.Leave(by)
 }
 
 // most is the least share of the cost for which a VM or a user is to blame.

@@ -135,11 +135,7 @@ func (t *costLimiter) leaveOut(exclude *price.Exclusion, why string) bool {
 	if exclude == nil || t.leaver == nil {
 		return false
 	}
-	length, next, err := exclude.Leave(t.leaver)
-	if later, ok := exclude.Successors(); ok && errors.Is(err, outcome.ErrNotLeft) {
-		exclude = &later
-		length, next, err = exclude.Leave(t.leaver)
-	}
+	length, next, err := exclude.LeaveOrSuccessors(t.leaver)
 	if errors.Is(err, outcome.ErrNotLeft) {
 		return false
 	}

@@ -215,7 +215,7 @@ func (t *Top) leave(exclude *price.Exclusion, why string) (notice string, next, 
 	if !can {
 		return "", false, false
 	}
-	length, next, err := exclude.Leave(source)
+	length, next, err := exclude.LeaveOrSuccessors(source)
 	if errors.Is(err, outcome.ErrNotLeft) {
 		return "", false, false
 	}
