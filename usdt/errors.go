@@ -32,6 +32,10 @@ var (
 	// now belongs to another one.
 	ErrProcessGone = errors.New("process is gone")
 
+	// ErrServed means that reading a file may never end: a program of another user serves its file
+	// system (FUSE), or that user has mounted it.
+	ErrServed = errors.New("its file system may not answer: a program or a mount of its user provides it")
+
 	// ErrReplaced means that a process runs another file than before, or that a path
 	// leads to another one.
 	ErrReplaced = errors.New("the file was replaced by another")

@@ -33,9 +33,10 @@ func Open(path string) (*File, error) {
 }
 
 // Open opens the mapped file as [Open] does, and verifies it. The error wraps ErrReplaced if the
-// process runs another file by now.
+// process runs another file by now, and ErrServed if another user may keep the file from being read.
+// While the kernel attaches to such a file it might not even end this process.
 func (m MappedFile) Open() (*File, error) {
-	file, err := os.OpenFile(m.Path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	file, err := m.open()
 	if err != nil {
 		return nil, err
 	}

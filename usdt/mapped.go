@@ -85,16 +85,15 @@ func (p Process) mappedFile(elements ...string) (MappedFile, error) {
 	if err != nil {
 		return MappedFile{}, p.wrap(elements[0], err)
 	}
-	info, err := os.Stat(file.Path)
+	regular, err := file.identify()
 	if err != nil {
 		return MappedFile{}, p.wrap(elements[0], err)
 	}
-	if !info.Mode().IsRegular() {
+	if !regular {
 		return MappedFile{}, fmt.Errorf("process %d: %s: %w", p.PID, name, errIrregular)
 	}
 	file.Name = name
-	file.Device, file.Inode = Identity(info)
-	if base, ok := strings.CutSuffix(name, deletedSuffix); ok && !p.sees(name, info) {
+	if base, ok := strings.CutSuffix(name, deletedSuffix); ok && !p.sees(name, file) {
 		file.Name, file.Deleted = base, true
 	}
 	return file, nil
@@ -102,14 +101,18 @@ func (p Process) mappedFile(elements ...string) (MappedFile, error) {
 
 // sees reports whether the process finds a file under a name. A file's own name might end like that
 // of a deleted file.
-func (p Process) sees(name string, file fs.FileInfo) bool {
+func (p Process) sees(name string, file MappedFile) bool {
 	place, err := p.place(name)
 	if err != nil {
 		return false
 	}
 	defer place.Close()
 	info, err := place.Stat()
-	return err == nil && os.SameFile(info, file)
+	if err != nil {
+		return false
+	}
+	device, inode := Identity(info)
+	return device == file.Device && inode == file.Inode
 }
 
 // Identity returns a file's device and inode numbers, as stat(2) has them.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -131,8 +132,7 @@ func TestDescribeAZombie(t *testing.T) {
 	}
 }
 
-// Processes whose files do not answer delay a search by one second in total, and hide only
-// themselves.
+// Processes whose files do not answer do not delay a search: it does not ask for them.
 func TestFindBesideSilentOnes(t *testing.T) {
 	content := sleep(t)
 	const silent = "beam.silent"
@@ -142,24 +142,16 @@ func TestFindBesideSilentOnes(t *testing.T) {
 		files.Silence()
 	}
 	other, pid := startLike(t)
-	var others int // processes on this machine that cannot be examined: the error concerns the first one of all
-	find := func() (usdt.Skipped, error) {
-		t.Helper()
-		found, skipped, err := Find(t.Context(), Target{Exe: other})
-		if err != nil || len(found) != 1 || found[0].PID() != pid {
-			t.Errorf("found %v, error %v, want pid %d", found, err, pid)
-		}
-		found, all, err := Find(t.Context(), Target{Exe: silent})
-		if len(found) > 0 || !errors.Is(err, ErrNone) {
-			t.Errorf("found %v, error %v", found, err)
-		}
-		others = skipped.Count
-		all.Count -= others
-		return all, err
+	if found, _, err := Find(t.Context(), Target{Exe: other}); err != nil || len(found) != 1 || found[0].PID() != pid {
+		t.Errorf("found %v, error %v, want pid %d", found, err, pid)
 	}
-	for range 3 { // until so many are silent that none of them is asked any more
-		if skipped, err := find(); skipped.Count != 5 || others == 0 && !errors.Is(skipped.Err, guard.ErrNoAnswer) {
-			t.Errorf("skipped %v, error %v", skipped, err)
+	found, _, err := Find(t.Context(), Target{Exe: silent})
+	if err != nil || len(found) != 5 {
+		t.Errorf("found %v, error %v", found, err)
+	}
+	for _, v := range found {
+		if _, err := v.Open(t.Context()); !errors.Is(err, usdt.ErrServed) {
+			t.Errorf("opened %v: error %v", v, err)
 		}
 	}
 }
@@ -184,13 +176,46 @@ func TestFindBesideOneThatExecutes(t *testing.T) {
 	}
 }
 
-// A process whose executable cannot be read gives an error in time.
-func TestFindOneWithoutContents(t *testing.T) {
+// An executable in a file system that a program of another user serves is not opened: the file system may
+// stop to answer at any time.
+func TestFindOneInUserSpace(t *testing.T) {
 	files := otheruser.NewFiles(t, "beam", sleep(t))
 	pid := files.Run(t, "infinity")
 	files.SilenceContents()
-	if found, _, err := Find(t.Context(), Target{PID: pid}); !errors.Is(err, guard.ErrNoAnswer) {
-		t.Errorf("found %v, error %v, want %v", found, err, guard.ErrNoAnswer)
+	if found, _, err := Find(t.Context(), Target{PID: pid}); !errors.Is(err, usdt.ErrServed) {
+		t.Errorf("found %v, error %v, want %v", found, err, usdt.ErrServed)
+	}
+}
+
+// A user can mount an overlay of any file system in a user namespace. Executables there are not opened, and
+// those that we see too are.
+func TestFindOneInOverlay(t *testing.T) {
+	for script, want := range map[string]error{
+		"exec /bin/sleep infinity": ErrNotVM,
+		"mkdir a b && cp /bin/sleep a/beam && mount -t overlay o -o lowerdir=a:b,userxattr b && exec b/beam infinity": usdt.ErrServed,
+	} {
+		sh := exec.CommandContext(t.Context(), "unshare", "--user", "--map-root-user", "--mount", "sh", "-c", "echo; "+script)
+		sh.Dir = otheruser.Dir(t)
+		sh.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otheruser.User, Gid: otheruser.User}}
+		var said strings.Builder
+		sh.Stderr = &said
+		if err := sh.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = sh.Process.Kill(); _ = sh.Wait() })
+		exe := func() string {
+			name, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", sh.Process.Pid))
+			return filepath.Base(name)
+		}
+		for exe() != "sleep" && exe() != "beam" {
+			if syscall.Kill(sh.Process.Pid, 0) != nil || exe() == "" {
+				t.Skipf("no user namespaces here: %s", &said)
+			}
+			time.Sleep(time.Millisecond) // the script runs
+		}
+		if found, _, err := Find(t.Context(), Target{PID: sh.Process.Pid}); !errors.Is(err, want) {
+			t.Errorf("%s: found %v, error %v, want %v", script, found, err, want)
+		}
 	}
 }
 

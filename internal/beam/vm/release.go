@@ -9,7 +9,14 @@ import (
 
 // Release returns the release of the VM's Erlang/OTP, such as 27, from its executable, or 0 if
 // unknown. See [ReleaseOf].
-func (v VM) Release() int { return ReleaseOf(v.Exe.Path) }
+func (v VM) Release() int {
+	f, err := v.Exe.Open()
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	return releaseOf(f)
+}
 
 // ReleaseOf returns the release of Erlang/OTP in an executable, such as 27. It reads the file and
 // never runs it. The name and folder of the file do not matter, and the file may be stripped. The

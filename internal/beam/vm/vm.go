@@ -88,11 +88,20 @@ func (v VM) Stopped() string {
 // Probes reads the VM probes in the VM's executable. The error wraps [ErrNoProbes] if it was built
 // without probes.
 func (v VM) Probes() ([]usdt.Probe, error) {
-	probes, err := Probes(v.Exe.Path)
+	probes, err := v.probes()
 	if err != nil {
 		return nil, fmt.Errorf("pid %d (%s): %w", v.PID(), v.Exe.Name, err)
 	}
 	return probes, nil
+}
+
+func (v VM) probes() ([]usdt.Probe, error) {
+	f, err := v.Exe.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return ProbesOf(f)
 }
 
 // Probes reads the VM probes in an executable. The error wraps [ErrNoProbes] if it has none.
@@ -375,7 +384,11 @@ func describeAny(p usdt.Process) (VM, error) {
 		return VM{}, err
 	}
 	if name := filepath.Base(v.Exe.Name); name != defaultExe {
-		if _, err := v.Probes(); err != nil && v.Release() == 0 {
+		_, err := v.Probes()
+		if errors.Is(err, usdt.ErrServed) {
+			return VM{}, err
+		}
+		if err != nil && v.Release() == 0 {
 			return VM{}, fmt.Errorf("%s: %w", name, ErrNotVM)
 		}
 	}

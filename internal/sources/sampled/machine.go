@@ -250,7 +250,7 @@ func schedulerData(ctx context.Context, v vm.VM) (d bpf.SchedulerData, err error
 		return d, err
 	}
 	defer f.Close()
-	release := vm.ReleaseOf(v.Exe.Path)
+	release := v.Release()
 	size, ok := sizesOfData(release)
 	if !ok {
 		return d, fmt.Errorf("it is %s", dtrace.ReleaseName(release))
