@@ -23,6 +23,7 @@ import (
 	"github.com/beamscope/beamscope/internal/host/monotonic"
 	"github.com/beamscope/beamscope/internal/sources/ring"
 	"github.com/beamscope/beamscope/internal/sources/wrapper"
+	"github.com/beamscope/beamscope/usdt"
 )
 
 // ErrFixed is wrapped by errors of Apply about settings that cannot change during a run.
@@ -170,7 +171,9 @@ func unseen(err error) map[string]error {
 }
 
 // unattached reports whether an error means that programs cannot be attached to the VMs.
-func unattached(err error) bool { return errors.Is(err, vm.ErrNoProbes) || withoutEBPF(err) }
+func unattached(err error) bool {
+	return errors.Is(err, vm.ErrNoProbes) || errors.Is(err, usdt.ErrServed) || withoutEBPF(err)
+}
 
 // withoutEBPF reports whether an error means that eBPF cannot be used here.
 func withoutEBPF(err error) bool {

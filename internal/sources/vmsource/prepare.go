@@ -229,9 +229,9 @@ func orExited(v vm.VM, err error) error {
 }
 
 // reportsNone reports whether a VM is refused because its executable lacks probes, and functions that
-// stand in for them.
+// stand in for them, or is not opened.
 func reportsNone(err error) bool {
-	return (errors.Is(err, vm.ErrNoProbes) || errors.Is(err, bpf.ErrNoProbe)) && !errors.Is(err, vm.ErrNotVM)
+	return errors.Is(err, usdt.ErrServed) || (errors.Is(err, vm.ErrNoProbes) || errors.Is(err, bpf.ErrNoProbe)) && !errors.Is(err, vm.ErrNotVM)
 }
 
 // admit observes a VM. It returns the error to report if it cannot.
