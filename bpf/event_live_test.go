@@ -136,6 +136,7 @@ func oneScheduler() erlang.Options { return oneClock("+S", "1:1", "+SDcpu", "1:1
 // All events of a process during its open span are recorded in order, and also those of processes
 // to which it sends messages. Events before and after, and of other processes, are not recorded.
 func TestEvents(t *testing.T) {
+	vmtest.NeedNames(t)
 	vm := vmtest.Start(t, oneScheduler())
 	r, _ := explaining(t, vm, bpf.Options{})
 	r.call("story", "[1]") // the start of threads that waited when we attached is not seen
@@ -409,6 +410,7 @@ func testTokens(t *testing.T, r *recorder, label int, want int32) {
 // A process that cannot be tracked for lack of space has one event and counts once, even for many
 // messages.
 func TestEventsUnwatched(t *testing.T) {
+	vmtest.NeedNames(t)
 	vm := vmtest.Start(t, oneScheduler())
 	r, _ := explaining(t, vm, bpf.Options{Watched: 1})
 	a, events := r.call("crowd", "[3]")
@@ -433,6 +435,7 @@ func TestEventsUnwatched(t *testing.T) {
 // Together they are as many as in a log that is large enough, except records of neighbours, which
 // depend on when a program ran.
 func TestEventsOfTwoVMs(t *testing.T) {
+	vmtest.NeedNames(t)
 	const n = 5000
 	otp := vmtest.Private(t)
 	vms := []*erlang.VM{vmtest.StartOn(t, otp, oneScheduler()), vmtest.StartOn(t, otp, oneScheduler())}
@@ -503,6 +506,7 @@ func TestEventsOfTwoVMs(t *testing.T) {
 // Nothing is attached for outcomes without explanations, and a collector that was made without room
 // for events has none later. The error names what the file lacks.
 func TestDetailsAttached(t *testing.T) {
+	vmtest.NeedNames(t)
 	vm := vmtest.Start(t, oneScheduler())
 	plain := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{load(endless)}})
 	a := attachExplained(t, plain, vm)
@@ -554,6 +558,7 @@ func TestDetailsAttached(t *testing.T) {
 // If one of the details cannot be attached, the others are, and the error names it. It is still
 // reported after later changes.
 func TestDetailsOneFails(t *testing.T) {
+	vmtest.NeedNames(t)
 	vm := vmtest.Start(t, oneScheduler())
 	o := explained(load(endless))
 	c := vmtest.NewCollector(t, bpf.Options{Outcomes: []bpf.Outcome{o}})
@@ -594,6 +599,7 @@ func TestDetailsOneFails(t *testing.T) {
 // No process stays watched through a time without explanations, because events in that time are
 // unknown.
 func TestEventsAfterDarkTime(t *testing.T) {
+	vmtest.NeedNames(t)
 	vm := vmtest.Start(t, oneScheduler())
 	r, _ := explaining(t, vm, bpf.Options{})
 	vmtest.Eval(t, vm, `register(sleeper, spawn(fun() ->
@@ -706,6 +712,7 @@ var schedulerName = regexp.MustCompile(`^\d+_(scheduler|dirty_)|^erts_(sched|dcp
 // Waits of schedulers' threads for a processor equal the instances of the outcome os-wait, except
 // short ones and those of a VM without spans.
 func TestEventsWaitForProcessor(t *testing.T) {
+	vmtest.NeedNames(t)
 	otp := vmtest.Private(t)
 	vm, rival := vmtest.StartOn(t, otp, oneClock("+S", "2:2")), vmtest.StartOn(t, otp, oneClock("+S", "2:2"))
 	pin(t, vm.PID())
@@ -768,6 +775,7 @@ func TestEventsWaitForProcessor(t *testing.T) {
 // The log has an event with a reason for a scheduler's thread that is stopped, or sleeps while it
 // runs a process: meanwhile, and when it continues. It has none for an idle thread.
 func TestEventsOffCPU(t *testing.T) {
+	vmtest.NeedNames(t)
 	vm := vmtest.Start(t, oneScheduler())
 	r, _ := explaining(t, vm, bpf.Options{})
 	if err := r.ObserveThreads(vm.PID()); err != nil {
@@ -820,6 +828,7 @@ func TestEventsOffCPU(t *testing.T) {
 // reports that the thread did not run for an unknown part of the time. A sleep until a wakeup is
 // known even if the programs missed that the thread ran again.
 func TestEventsUnseenSwitches(t *testing.T) {
+	vmtest.NeedNames(t)
 	vm := vmtest.Start(t, oneScheduler())
 	r, _ := explaining(t, vm, bpf.Options{})
 	observe := func(on bool) {

@@ -109,6 +109,7 @@ func settled(t testing.TB, r *Reader, pid string) (Name, error) {
 // All processes of a VM have the names that the VM itself returns: those of the runtime system,
 // which are spawned in C, those of the kernel, and some of every kind.
 func TestNamesAreTheVMs(t *testing.T) {
+	vmtest.NeedNames(t)
 	t.Run("with probes", func(t *testing.T) { namesAreTheVMs(t, vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})) })
 	onStock(t, namesAreTheVMs)
 	t.Run("large pids", func(t *testing.T) {
@@ -179,6 +180,7 @@ func namesAreTheVMs(t *testing.T, vm *erlang.VM) {
 
 // Atoms with any characters are written as Erlang writes them.
 func TestAtoms(t *testing.T) {
+	vmtest.NeedNames(t)
 	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	vmtest.Eval(t, vm, `
 		Words = ["", "end", "maybe", "else", "Elixir.Shop", "gen_server", "'", "\\", "a'b", "it is",
@@ -200,6 +202,7 @@ func TestAtoms(t *testing.T) {
 
 // An identifier without a process has no name, and a name that was unregistered is not returned.
 func TestGone(t *testing.T) {
+	vmtest.NeedNames(t)
 	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	r := open(t, vm)
 	pid := strings.Trim(vmtest.Eval(t, vm, `
@@ -265,7 +268,7 @@ const storm = `
 
 // During a storm there are names, and never a wrong one.
 func TestStorm(t *testing.T) {
-	vmtest.NeedEvents(t)
+	vmtest.NeedNames(t)
 	options := erlang.Options{Args: []string{"+t", "5000000"}}
 	t.Run("with probes", func(t *testing.T) { namesInStorm(t, vmtest.Start(t, options)) })
 	t.Run("stock", func(t *testing.T) { namesInStorm(t, vmtest.StartOn(t, vmtest.Stock(t, 25), options)) })
@@ -351,6 +354,7 @@ func TestNoLayout(t *testing.T) {
 
 // A Namer has names once the VM has been opened.
 func TestNamer(t *testing.T) {
+	vmtest.NeedNames(t)
 	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	var layouts Layouts
 	n := NewNamer(&layouts, vm.PID())
@@ -398,6 +402,7 @@ func TestNamer(t *testing.T) {
 // A process of proc_lib has its initial call as its name as soon as it has stored it: the spawned
 // function of proc_lib is not cached.
 func TestNamerOfStartingProcess(t *testing.T) {
+	vmtest.NeedNames(t)
 	vm := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	var layouts Layouts
 	n := NewNamer(&layouts, vm.PID())

@@ -23,6 +23,7 @@ import (
 // Malicious debug information may stall or crash its reader. A VM with such debug information is
 // observed like a VM without any.
 func TestCraftedDebugInfo(t *testing.T) {
+	vmtest.NeedNames(t)
 	otp := vmtest.Private(t)
 	// One unit with nested entries, as deep as its size allows.
 	entries := append([]byte{1}, bytes.Repeat([]byte{2}, 30<<20)...)

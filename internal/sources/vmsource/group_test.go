@@ -56,7 +56,10 @@ const receivers = `
 	ok`
 
 // The groups are processes, with their names if they have any, and contain all instances.
-func TestGroupsByPID(t *testing.T) { onStockToo(t, groupsByPID) }
+func TestGroupsByPID(t *testing.T) {
+	vmtest.NeedNames(t)
+	onStockToo(t, groupsByPID)
+}
 
 // onStockToo runs a test on a VM with probes and on the distribution's VMs without probes.
 func onStockToo(t *testing.T, test func(*testing.T, *erlang.VM)) {
@@ -97,7 +100,10 @@ func groupsByPID(t *testing.T, v *erlang.VM) {
 }
 
 // The groups are functions. The function of an OTP process is the one that proc_lib calls.
-func TestGroupsByMFA(t *testing.T) { onStockToo(t, groupsByMFA) }
+func TestGroupsByMFA(t *testing.T) {
+	vmtest.NeedNames(t)
+	onStockToo(t, groupsByMFA)
+}
 
 func groupsByMFA(t *testing.T, v *erlang.VM) {
 	s := newSourceEvery(t, vm.Target{PID: v.PID()}, 200*time.Millisecond, []outcome.Spec{grouped(outcome.GroupMFA)})
@@ -142,7 +148,10 @@ func functionsOf(b outcome.Batch) map[string]uint64 {
 
 // Functions are known from the first window on, for all existing processes. Those of processes
 // that are spawned later are known as soon as the processes do anything.
-func TestFunctionsOfManyProcesses(t *testing.T) { onStockToo(t, functionsOfManyProcesses) }
+func TestFunctionsOfManyProcesses(t *testing.T) {
+	vmtest.NeedNames(t)
+	onStockToo(t, functionsOfManyProcesses)
+}
 
 func functionsOfManyProcesses(t *testing.T, v *erlang.VM) {
 	const servers, rounds, function = 400, 40, "gen_event:init_it/6"

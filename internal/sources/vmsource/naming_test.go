@@ -16,6 +16,7 @@ import (
 // be explained later, or is grouped. If a later plan explains an outcome, they are opened when
 // that plan is made.
 func TestNamesAreOpenedEarly(t *testing.T) {
+	vmtest.NeedNames(t)
 	beam := vmtest.Start(t, erlang.Options{Carrier: erlang.Probes})
 	vmtest.NeedEBPF(t)
 	plan := func(explain bool, group string) outcome.Plan {

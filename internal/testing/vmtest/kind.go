@@ -53,6 +53,15 @@ func NeedEvents(t testing.TB) {
 	}
 }
 
+// NeedNames skips the test if the names of processes cannot be read from the chosen VM: it is stripped.
+func NeedNames(t testing.TB) {
+	t.Helper()
+	if chosen(t) == Stripped {
+		t.Skip("a stripped VM does not show the names of its processes")
+	}
+	NeedEvents(t)
+}
+
 // hidesFunctions is the first release whose executable does not export its functions.
 const hidesFunctions = 28
 
