@@ -99,11 +99,11 @@ func (s *Source) pause() time.Duration {
 
 // absent returns the cells of VMs that may have recorded spans of a window in a ring that was not
 // found yet. They count nothing, and the window is not observed. Without programs in the kernel, no
-// other source counts the spans of these VMs. They are not shown until their ring is found, unless
-// another VM had their PID. VMs without a place follow: whatever they record is not read.
+// other source counts the spans of these VMs. They are not shown until their ring is found. VMs
+// without a place follow: whatever they record is not read.
 func (s *Source) absent(e *ledger.Era, w outcome.Window) (pages [][]intake.Cell) {
 	for _, pid := range slices.Sorted(maps.Keys(s.vms)) {
-		if st := s.vms[pid]; st.reading == nil && (w.From < st.lacks || s.cfg.Kernel != nil && st.absence.hides(w)) {
+		if st := s.vms[pid]; st.reading == nil && s.cfg.Kernel != nil && st.absence.hides(w) {
 			pages = append(pages, unobserved(st.id, e))
 		}
 	}

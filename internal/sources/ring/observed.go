@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"errors"
 	"io"
 	"math"
 	"time"
@@ -55,6 +56,7 @@ type observed struct {
 	unreported uint64           // number of lost records that no notice has reported yet
 	gaps       []outcome.Window // periods in which it was not observed
 	err        error            // why it is no longer read
+	end        outcome.Window   // when its process ended: after the last read, and before it was noticed
 }
 
 // A nameless tracks spans without a name, because the VM's table of texts had no room for it. They
@@ -275,7 +277,7 @@ func (o *observed) poll(now int64) {
 		err = o.renew(now)
 	}
 	if err != nil {
-		o.giveUp(err, now)
+		o.giveUp(err, since, now)
 	}
 }
 
@@ -364,11 +366,19 @@ func addTime(times []outcome.Window, t outcome.Window) []outcome.Window {
 	return append(times, t)
 }
 
-// giveUp records that the ring can no longer be read. The ends of its open spans are unknown.
-func (o *observed) giveUp(err error, now int64) {
+// giveUp records that the ring can no longer be read. It was last read at since. If the process has
+// ended, its open spans are cut. Otherwise their ends are unknown.
+func (o *observed) giveUp(err error, since, now int64) {
 	o.err = err
+	if !errors.Is(err, io.EOF) { // there is memory
+		o.pairer.abandon()
+		o.gap(since, math.MaxInt64)
+		return
+	}
+	o.pairer.sweep(min(since, o.reader.horizon()))
+	o.end = outcome.Window{From: since, To: now}
+	o.gap(since, now)
 	o.pairer.abandon()
-	o.gap(now, math.MaxInt64)
 }
 
 // collect returns the counts of a window.
@@ -459,7 +469,9 @@ func (o *observed) longest() (dMax int64) {
 }
 
 // stopped reports whether everything has been collected.
-func (o *observed) stopped() bool { return o.err != nil && o.book.Idle() && !o.overrun.due }
+func (o *observed) stopped() bool {
+	return o.err != nil && o.book.Idle() && !o.overrun.due && o.book.Next() >= o.end.To
+}
 
 // started implements [sink].
 func (o *observed) started(s *span) {
@@ -558,6 +570,10 @@ func (o *observed) instance(s *span) intake.Ended {
 // timedOut implements [sink].
 func (o *observed) timedOut(s *span, doubtful bool) {
 	r := o.row(s.name)
+	if o.end.To != 0 {
+		o.cut(r, s)
+		return
+	}
 	i := o.instance(s)
 	i.End = math.MaxInt64
 	e, c := o.settled(r, i.Start, i.End)
@@ -570,6 +586,20 @@ func (o *observed) timedOut(s *span, doubtful bool) {
 		return
 	}
 	o.book.Place(e, c, &i, 0)
+}
+
+// cut counts a span that was open when its process ended.
+func (o *observed) cut(r *row, s *span) {
+	if s.start < o.pairer.doubt {
+		o.overrun.doubt(s.id)
+	}
+	at := max(o.end.From, o.book.Next())
+	for n := range o.schedule {
+		if e, c := &o.schedule[n], r.observations[n]; c != nil && at < e.To {
+			o.book.Lose(e, c, max(at, e.Plan.From), outcome.Loss{Cut: 1}, 0)
+			return
+		}
+	}
 }
 
 // deadline implements [sink].

@@ -550,6 +550,32 @@ func TestMemoryGone(t *testing.T) {
 	}
 }
 
+// If the process has ended, its open spans are cut at once. The windows since the last read are not
+// observed, and nothing follows them. Spans that had timed out before have timed out.
+func TestEndedProcess(t *testing.T) {
+	w := newWorld(t, spec("a", 100*time.Millisecond))
+	w.start(0, 1, 10*ms)
+	w.start(0, 1, 70*ms)
+	w.poll(80)
+	w.start(0, 1, 190*ms)
+	w.poll(195)
+	w.o.reader.memory = noProcess{}
+	w.poll(205)
+	w.want(outcome.Counts{Starts: 2})
+	if w.o.stopped() {
+		t.Error("stopped before its end")
+	}
+	w.want(outcome.Counts{Starts: 1, Loss: outcome.Loss{Missed: 2, Cut: 1}, Unobserved: true})
+	w.want(outcome.Counts{Unobserved: true})
+	if !w.o.stopped() {
+		t.Error("not stopped")
+	}
+}
+
+type noProcess struct{ nothing }
+
+func (noProcess) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
+
 type nothing struct{}
 
 func (nothing) ReadAt([]byte, int64) (int, error)  { return 0, io.ErrUnexpectedEOF }

@@ -151,6 +151,7 @@ type Source struct {
 	schedule ledger.Schedule
 	next     int64 // beginning of the window that is collected next
 	vms      map[int]*station
+	former   []*station              // VMs that have ended, and whose PIDs other VMs have: their last windows are not collected yet
 	names    map[int]map[string]bool // discovered names, by user
 	seen     map[string]bool         // notices that are given only once
 
@@ -176,10 +177,6 @@ type station struct {
 	ended    bool
 
 	forbidden error // why this user may not look for its ring; wraps [fs.ErrPermission]
-
-	// Another VM had the same PID until then, nanoseconds of CLOCK_MONOTONIC, and its last windows
-	// were not collected. 0 if there was none.
-	lacks int64
 
 	swap schedule // when to search swapped memory; used by the searching goroutine
 
@@ -383,13 +380,22 @@ func (s *Source) admit(_ context.Context, vms []vm.VM) {
 		}
 		st := &station{vm: v, id: outcome.VM{PID: v.PID(), Node: v.Node}, exit: exit, swap: schedule{s.now(), firstSwap}}
 		if old := s.vms[v.PID()]; old != nil {
-			if st.lacks = old.lacks; old.reading != nil {
-				st.lacks = s.now()
-			}
-			s.drop(old)
+			s.replace(old)
 		}
 		s.vms[v.PID()] = st
 	}
+}
+
+// replace removes a VM that has ended, because another one has its PID. Its last windows and the loss of
+// its open spans are still collected.
+func (s *Source) replace(old *station) {
+	if old.reading == nil {
+		s.drop(old)
+		return
+	}
+	old.ended = true
+	delete(s.vms, old.vm.PID())
+	s.former = append(s.former, old)
 }
 
 // places returns the number of places that VMs of each user have.
@@ -397,6 +403,9 @@ func (s *Source) places() map[int]int {
 	s.left = slices.DeleteFunc(s.left, (*reading).hasEnded)
 	users := make(map[int]int)
 	for _, st := range s.vms {
+		users[st.vm.Account]++
+	}
+	for _, st := range s.former {
 		users[st.vm.Account]++
 	}
 	for _, r := range s.left {
@@ -412,7 +421,7 @@ func (s *Source) full(user int) string {
 	if users[user] >= maxVMs/2 {
 		return fmt.Sprintf("more than %d VMs of user %d", maxVMs/2, user)
 	}
-	if len(s.vms)+len(s.left) < maxVMs {
+	if s.taken() < maxVMs {
 		return ""
 	}
 	if st := s.displaced(users, users[user]); st != nil {
@@ -420,17 +429,20 @@ func (s *Source) full(user int) string {
 		s.drop(st)
 		s.noteUnplaced(st.id)
 	}
-	if len(s.vms)+len(s.left) < maxVMs {
+	if s.taken() < maxVMs {
 		return ""
 	}
 	return fmt.Sprintf("more than %d VMs", maxVMs)
 }
 
+// taken returns the number of places that VMs have.
+func (s *Source) taken() int { return len(s.vms) + len(s.former) + len(s.left) }
+
 // displaced returns the VM that gives way to one of a user with n VMs, or nil. It belongs to the user with
 // the most VMs, who has still no fewer than the other user then. One whose ring is not read goes first,
 // and then the newest.
 func (s *Source) displaced(users map[int]int, n int) *station {
-	if len(s.left) > 0 {
+	if len(s.left)+len(s.former) > 0 {
 		return nil // a place becomes free soon
 	}
 	all := slices.DeleteFunc(slices.Collect(maps.Values(s.vms)), func(st *station) bool { return users[st.vm.Account] < n+2 })
@@ -481,7 +493,10 @@ func (s *Source) drop(st *station) {
 		st.reading.cancel()
 		s.left = append(s.left, st.reading)
 	}
-	delete(s.vms, st.vm.PID())
+	if s.vms[st.vm.PID()] == st {
+		delete(s.vms, st.vm.PID())
+	}
+	s.former = slices.DeleteFunc(s.former, func(f *station) bool { return f == st })
 }
 
 // searchAll searches for rings, for at most searchPatience. It searches the VMs of a user one after
@@ -634,8 +649,9 @@ func (s *Source) follow(ctx context.Context, st *station, o *observed) {
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err != nil || s.closed || ctx.Err() != nil {
-		if err != nil && ctx.Err() == nil {
+	dropped := s.vms[st.vm.PID()] != st
+	if err != nil || dropped || s.closed || ctx.Err() != nil {
+		if err != nil && !dropped && ctx.Err() == nil {
 			s.notices.Add("spans of %v: %v", st.id, err)
 		}
 		o.memory.Close()
@@ -701,14 +717,15 @@ func (s *Source) giveUp(st *station) {
 	s.notices.Add("the memory of %v does not answer: its spans are not read any more", st.id)
 }
 
-// stations returns the VMs with a reading, by pid.
+// stations returns the VMs with a reading, by pid. A VM that has ended precedes the one with its PID.
 func (s *Source) stations() []*station {
-	var all []*station
+	all := slices.Clone(s.former)
 	for _, pid := range slices.Sorted(maps.Keys(s.vms)) {
 		if s.vms[pid].reading != nil {
 			all = append(all, s.vms[pid])
 		}
 	}
+	slices.SortStableFunc(all, func(a, b *station) int { return cmp.Compare(a.vm.PID(), b.vm.PID()) })
 	return all
 }
 
@@ -759,10 +776,10 @@ func (s *Source) Collect(_ context.Context, w outcome.Window) (outcome.Batch, er
 	}
 	var pages [][]intake.Cell
 	for _, st := range asked {
-		pages = append(pages, s.collectOne(st, e, w))
+		pages = append(pages, s.collectOne(st, e))
 	}
 	s.next = w.To
-	batch := e.Batch(w, append(pages, s.absent(e, w)...))
+	batch := e.Batch(w, merge(append(pages, s.absent(e, w)...)))
 	if len(pages) == 0 && s.hidden(w) {
 		for i := range batch.Counts {
 			batch.Counts[i].Unobserved = true
@@ -773,6 +790,37 @@ func (s *Source) Collect(_ context.Context, w outcome.Window) (outcome.Batch, er
 		return batch, fmt.Errorf("%s has exited: %w", s.cfg.Target, outcome.ErrEnded)
 	}
 	return batch, nil
+}
+
+// merge merges the cells of VMs that look the same: one has ended, and the other has its PID and its
+// name. If one of them was not observed, neither was their sum.
+func merge(pages [][]intake.Cell) [][]intake.Cell {
+	merged := pages[:0]
+	for _, page := range pages {
+		i := slices.IndexFunc(merged, func(m []intake.Cell) bool { return len(m) > 0 && m[0].Counts.VM == page[0].Counts.VM })
+		if i < 0 {
+			merged = append(merged, page)
+			continue
+		}
+		for n := range page {
+			merged[i][n] = sum(merged[i][n], page[n])
+		}
+	}
+	return merged
+}
+
+// sum returns the sum of two cells.
+func sum(a, b intake.Cell) intake.Cell {
+	n := a.Counts.Add(b.Counts)
+	n.Bins = slices.Clone(a.Counts.Bins)
+	for i, count := range b.Counts.Bins {
+		n.Bins[i] += count
+	}
+	c := intake.Cell{Counts: n, Kept: slices.Concat(a.Kept, b.Kept)}
+	if n.Unobserved {
+		return blind(c)
+	}
+	return c
 }
 
 // forgive credits a quarter of the elapsed time to the time that windows may wait.
@@ -788,16 +836,11 @@ func (s *Source) forgive() {
 }
 
 // collectOne returns the cells of a VM for a requested window. If the VM does not answer in time,
-// or if another VM had its PID, the window is not observed.
-func (s *Source) collectOne(st *station, e *ledger.Era, w outcome.Window) []intake.Cell {
+// the window is not observed.
+func (s *Source) collectOne(st *station, e *ledger.Era) []intake.Cell {
 	if a := s.answer(st); a != nil {
 		if a.stopped && st.ended {
 			s.drop(st)
-		}
-		if w.From < st.lacks {
-			for i := range a.cells {
-				a.cells[i] = blind(a.cells[i])
-			}
 		}
 		return a.cells
 	}
@@ -981,7 +1024,7 @@ func (s *Source) Close() error {
 		return nil
 	}
 	s.closed = true
-	for _, st := range s.vms {
+	for _, st := range slices.AppendSeq(slices.Clone(s.former), maps.Values(s.vms)) {
 		_ = st.exit.Close()
 	}
 	s.mu.Unlock()

@@ -2,11 +2,15 @@ package ring
 
 import (
 	"context"
+	"io"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/beamscope/beamscope/internal/beam/vm"
 	"github.com/beamscope/beamscope/internal/engine/outcome"
@@ -16,15 +20,20 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// A gatedMemory is a ring whose memory does not answer while its gate is closed.
+// A gatedMemory is a ring whose memory does not answer while its gate is closed, and is gone when its
+// process has ended.
 type gatedMemory struct {
 	*fakeRing
-	gate sync.RWMutex
+	gate  sync.RWMutex
+	ended atomic.Bool
 }
 
 func (m *gatedMemory) ReadAt(data []byte, address int64) (int, error) {
 	m.gate.RLock()
 	defer m.gate.RUnlock()
+	if m.ended.Load() {
+		return 0, io.EOF
+	}
 	return m.fakeRing.ReadAt(data, address)
 }
 
@@ -44,7 +53,7 @@ func newFakeSource(t *testing.T, rings ...*gatedMemory) *Source {
 	ctx, cancel := context.WithCancel(t.Context())
 	s.cancel, s.next = cancel, s.now()
 	var err error
-	s.schedule, err = ledger.Schedule(nil).With(outcome.Plan{From: s.next, Window: 100 * time.Millisecond, Specs: []outcome.Spec{spec("a", 20*time.Millisecond)}}, s.next, nameOf)
+	s.schedule, err = ledger.Schedule(nil).With(outcome.Plan{From: s.next, Window: 100 * time.Millisecond, Specs: []outcome.Spec{spec("a", time.Minute)}}, s.next, nameOf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,6 +168,73 @@ func TestMemoryThatAnswersLate(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	g.close(func() {})
+}
+
+// If a VM has ended and another one has its PID, the open spans of the first one are cut. That does not
+// depend on when the other one is found.
+func TestOpenSpansOfReplacedVM(t *testing.T) {
+	self, err := usdt.OpenProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, foundFirst := range []bool{true, false} {
+		g := newStage(t, 1)
+		old, m := g.vms[0], g.rings[0]
+		delete(g.vms, 0)
+		old.vm.Process = usdt.Process{PID: self.PID, StartTime: 1}
+		g.vms[self.PID] = old
+		g.collect(func() {
+			for range 3 {
+				m.start(0, 1, g.now())
+			}
+		})
+		m.ended.Store(true)
+		admit := func() { g.admit(t.Context(), []vm.VM{{Process: self, Node: "next"}}) }
+		if foundFirst {
+			admit()
+		}
+		var sum outcome.Counts
+		for n := range 4 {
+			for _, c := range g.collect(nil) {
+				if c.VM == old.id {
+					sum = sum.Add(c)
+				}
+			}
+			if n == 0 && !foundFirst {
+				admit()
+			}
+		}
+		if sum.Loss != (outcome.Loss{Cut: 3}) || sum.Instances() != 0 || !sum.Unobserved {
+			t.Errorf("the other VM is found first: %v: %+v", foundFirst, sum)
+		}
+		if st := g.Status(); len(st) != 1 || st[0].VM.Node != "next" || len(g.former) != 0 {
+			t.Errorf("%+v, and %d VMs that ended", st, len(g.former))
+		}
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+		g.running.Wait()
+	}
+}
+
+// If a VM has the PID and the name of one that has ended, they look like one VM. Its windows are only
+// observed if both were.
+func TestCellsOfReplacedVM(t *testing.T) {
+	id, other := outcome.VM{PID: 7}, outcome.VM{PID: 8}
+	page := func(c outcome.Counts) []intake.Cell { return []intake.Cell{{Counts: c}} }
+	before := outcome.Counts{VM: id, Bins: []uint64{0, 0}, Loss: outcome.Loss{Cut: 3}}
+	after := outcome.Counts{VM: id, Bins: []uint64{1, 1}, Successes: 2, Starts: 2, Ends: 2}
+	for _, seen := range []bool{true, false} {
+		before.Unobserved = !seen
+		want := outcome.Counts{VM: id, Bins: []uint64{1, 1}, Successes: 2, Starts: 2, Ends: 2, Loss: outcome.Loss{Cut: 3}}
+		if !seen {
+			want = outcome.Counts{VM: id, Bins: []uint64{0, 0}, Starts: 2, Ends: 2, Loss: outcome.Loss{Cut: 3, Missed: 2}, Unobserved: true}
+		}
+		got := merge([][]intake.Cell{page(before), page(after), page(outcome.Counts{VM: other})})
+		if diff := cmp.Diff([][]intake.Cell{page(want), page(outcome.Counts{VM: other})}, got); diff != "" {
+			t.Errorf("observed %v, -want +got:\n%s", seen, diff)
+		}
+	}
 }
 
 // A notice reports spans without a name, even if names are not discovered.
