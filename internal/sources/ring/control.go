@@ -152,18 +152,19 @@ func (r *reader) writeWord(at int, word uint64) error {
 	return err
 }
 
-// isNew reports whether all spans started in the VM until now were recorded, and programs in the kernel
-// saw none: the lease with which the ring was made has not expired, and no collector explains spans.
-func (r *reader) isNew(now int64) bool {
+// isNew reports whether all spans started in the VM until now were recorded: the lease with which the
+// ring was made has not expired. explained reports that a collector has spans explained.
+func (r *reader) isNew(now int64) (isNew, explained bool) {
 	if age := now - r.born(); age < 0 || age >= firstLease || r.readWords(r.controls, wordHeads) != nil {
-		return false
+		return false, false
 	}
 	for ring := range r.header.rings {
 		control := r.control(ring)
 		left := (control - uint64(r.header.birth+firstLease)>>leaseShift) & leaseMask // beyond the first lease
-		if left > maxLease || uint16(control>>explainShift) != 0 {
-			return false
+		if left > maxLease {
+			return false, false
 		}
+		explained = explained || uint16(control>>explainShift) != 0
 	}
-	return true
+	return true, explained
 }

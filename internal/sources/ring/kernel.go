@@ -62,6 +62,9 @@ func (o *observed) leaves(r *record, before int64) bool {
 	if k.turned && r.time >= min(before, k.since) { // programs may have counted the span or not
 		o.gap(min(before, k.since), o.polled+o.longest())
 	}
+	if r.time < o.unsure && k.counts(r.time) { // shown for another collector, perhaps while programs were being attached
+		o.gap(r.time, o.unsure+o.longest())
+	}
 	if !k.counts(r.time) {
 		if r.kind == start {
 			k.newest = max(k.newest, r.time)

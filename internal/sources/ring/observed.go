@@ -57,6 +57,9 @@ type observed struct {
 	gaps       []outcome.Window // periods in which it was not observed
 	err        error            // why it is no longer read
 	end        outcome.Window   // when its process ended: after the last read, and before it was noticed
+
+	whole  bool  // all spans since the ring was made were recorded and are read
+	unsure int64 // programs in the kernel may have counted explained spans that started before, or not
 }
 
 // A nameless tracks spans without a name, because the VM's table of texts had no room for it. They
@@ -229,18 +232,35 @@ func (o *observed) row(text uint16) *row {
 }
 
 // begin takes the first lease. Spans that start before may not have been recorded. If the ring is
-// new, they were, and are read as well. Explained spans count from now on: programs in the kernel
-// could not see the earlier ones.
+// new, they were, and are read as well. If spans are explained, windows before count as not observed:
+// programs in the kernel could not see all of these spans. If this collector has them explained, only
+// the programs know how each of them ends. So one that reaches its dMax is lost.
 func (o *observed) begin(now func() int64) error {
 	o.renewed = now()
-	isNew := o.control.explain == 0 && o.reader.isNew(o.renewed)
+	isNew, isExplained := o.reader.isNew(o.renewed)
 	_, err := o.reader.renew(&o.lease, o.requested(), o.renewed)
 	o.from = now()
-	if err == nil && isNew && o.from-o.reader.born() < firstLease {
-		o.reader.rewind()
-		o.from, o.polled = o.reader.born(), o.reader.born()
+	if err != nil || !isNew || o.from-o.reader.born() >= firstLease {
+		return err
 	}
-	return err
+	o.whole, o.polled = true, o.reader.born()
+	o.reader.rewind()
+	if o.control.explain == 0 && !isExplained {
+		o.from = o.reader.born()
+		return nil
+	}
+	o.unsure = o.from
+	if o.control.explain != 0 {
+		o.pairer.doubt = o.from
+	}
+	return nil
+}
+
+// miss marks the windows in which spans from before the first lease may still end or time out.
+func (o *observed) miss() {
+	if !o.whole {
+		o.gap(o.from, o.from+o.longest())
+	}
 }
 
 // lost returns the number of records lost since the last call.
@@ -581,7 +601,9 @@ func (o *observed) timedOut(s *span, doubtful bool) {
 		return
 	}
 	if i = c.Settle(i); doubtful {
-		o.overrun.doubt(s.id)
+		if s.start >= o.unsure {
+			o.overrun.doubt(s.id)
+		}
 		o.book.Lose(e, c, i.End, outcome.Loss{Missed: 1}, 0)
 		return
 	}

@@ -469,7 +469,8 @@ func TestOverrunOfExplainedSpans(t *testing.T) {
 }
 
 // If the ring is new, spans are counted from the first one on. A window in which records were
-// overwritten before they were read is not observed.
+// overwritten before they were read is not observed, and neither is one before the ring was found if
+// spans are explained.
 func TestNewRing(t *testing.T) {
 	for _, test := range []struct {
 		what    string
@@ -482,8 +483,8 @@ func TestNewRing(t *testing.T) {
 		{"new", 100, 150, 0, outcome.Counts{Starts: 100, Ends: 100, Successes: 100}},
 		{"two laps", 1 << minLogSlots, 150, 0, outcome.Counts{Starts: 128, Ends: 128, Loss: outcome.Loss{Missed: 256}, Unobserved: true}},
 		{"old", 100, firstLease/ms + 1, 0, outcome.Counts{}},
-		{"another collector explains", 100, 150, 0, outcome.Counts{}},
-		{"spans should have been explained", 100, 150, 0xffff, outcome.Counts{}},
+		{"another collector explains", 100, 150, 0, outcome.Counts{Starts: 100, Ends: 100, Loss: outcome.Loss{Missed: 100}, Unobserved: true}},
+		{"spans should have been explained", 100, 150, 0xffff, outcome.Counts{Starts: 100, Ends: 100, Loss: outcome.Loss{Missed: 100}, Unobserved: true}},
 	} {
 		ring := newFakeRing(1, minLogSlots)
 		ring.text(1, "a")
@@ -575,6 +576,74 @@ func TestEndedProcess(t *testing.T) {
 type noProcess struct{ nothing }
 
 func (noProcess) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
+
+// If spans of a new ring are explained, those that started before the first lease count too: they end, or
+// time out. If this collector has them explained, one that would time out is lost, because programs in
+// the kernel may know another end. If the ring is not new, windows are not observed until dMax.
+func TestSpansBeforeFirstLease(t *testing.T) {
+	const found = 150
+	for _, test := range []struct {
+		what       string
+		own, other bool // has spans explained
+		late       bool // the first lease has expired
+		seen       bool // by programs in the kernel
+		want       []outcome.Counts
+	}{
+		{what: "another collector explains", other: true, want: []outcome.Counts{
+			{Starts: 3, Ends: 1, Loss: outcome.Loss{Missed: 1}, Unobserved: true}, {Ends: 1, Unobserved: true, Loss: outcome.Loss{Missed: 1}}, {Timeouts: 1}, {}, {},
+		}},
+		{what: "another collector explains, and programs may have seen it", other: true, seen: true, want: []outcome.Counts{
+			{Starts: 3, Ends: 1, Loss: outcome.Loss{Missed: 1}, Unobserved: true}, {Ends: 1, Unobserved: true, Loss: outcome.Loss{Missed: 1}}, {Loss: outcome.Loss{Missed: 1}, Unobserved: true}, {Unobserved: true}, {},
+		}},
+		{what: "this one explains", own: true, want: []outcome.Counts{
+			{Starts: 3, Ends: 1, Loss: outcome.Loss{Missed: 1}, Unobserved: true}, {Ends: 1, Unobserved: true, Loss: outcome.Loss{Missed: 1}}, {Loss: outcome.Loss{Missed: 1}}, {}, {},
+		}},
+		{what: "late", late: true, want: []outcome.Counts{
+			{Unobserved: true}, {Ends: 1, Orphans: 1, Unobserved: true}, {Unobserved: true}, {Unobserved: true}, {},
+		}},
+	} {
+		w := newWorld(t, spec("a", 200*time.Millisecond))
+		w.words[wordControl(0)] = control{sample: 0xffff}.word(firstLease - leaseUnits<<leaseShift + 1)
+		w.words[wordControl(1)] = w.words[wordControl(0)]
+		if test.other {
+			w.words[wordControl(0)] |= 1 << explainShift
+		}
+		if test.late {
+			w.words[wordControl(0)] = 0
+		}
+		w.end(0, w.start(0, 1, 10*ms), 1, 20*ms)
+		s := w.start(0, 1, 30*ms)
+		w.start(0, 1, 40*ms)
+		if test.seen {
+			w.countInKernel(true)
+			w.startExplained(0, 1, 50*ms)
+		}
+		r, err := open(w.fakeRing, w.address, 0, found*ms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := newObserved(w.o.id, 0, r, closer{})
+		o.kernel = w.o.kernel
+		o.control = control{sample: 0xffff}
+		if test.own {
+			o.control.explain = 0xffff
+		}
+		if err := o.begin(func() int64 { return found * ms }); err != nil {
+			t.Fatal(err)
+		}
+		o.open(ledger.NewBook(o.id, 0, intake.NewBudget(intake.MaxKept)))
+		o.plan(w.s, o.control)
+		o.miss()
+		w.o = o
+		w.poll(found + 1)
+		w.end(0, s, 1, 160*ms)
+		w.poll(found + 20)
+		t.Log(test.what)
+		for _, want := range test.want {
+			w.want(want)
+		}
+	}
+}
 
 type nothing struct{}
 

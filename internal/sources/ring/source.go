@@ -136,6 +136,7 @@ type Config struct {
 type Source struct {
 	cfg     Config
 	now     func() int64
+	begun   int64 // nanoseconds of CLOCK_MONOTONIC
 	finder  vm.Finder
 	target  usdt.Process // with a PID as the target: the process that it meant at first
 	guard   guard.Guard
@@ -238,6 +239,7 @@ func newSource(cfg Config) *Source {
 	return &Source{
 		cfg:      cfg,
 		now:      monotonic.Now,
+		begun:    monotonic.Now(),
 		budget:   intake.NewBudget(intake.MaxKept),
 		notices:  intake.NewNotices(monotonic.Now),
 		cancel:   func() {},
@@ -660,6 +662,9 @@ func (s *Source) follow(ctx context.Context, st *station, o *observed) {
 	o.discover = s.cfg.Discover
 	o.open(ledger.NewBook(st.id, s.next, s.budget))
 	o.plan(s.schedule, s.control())
+	if o.reader.born() >= s.begun {
+		o.miss()
+	}
 	switch {
 	case s.control().explain == 0:
 	case o.kernel.since == 0 && st.absence.fires(o.reader.header):
