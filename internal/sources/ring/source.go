@@ -802,7 +802,9 @@ func (s *Source) Collect(_ context.Context, w outcome.Window) (outcome.Batch, er
 func merge(pages [][]intake.Cell) [][]intake.Cell {
 	merged := pages[:0]
 	for _, page := range pages {
-		i := slices.IndexFunc(merged, func(m []intake.Cell) bool { return len(m) > 0 && m[0].Counts.VM == page[0].Counts.VM })
+		i := slices.IndexFunc(merged, func(m []intake.Cell) bool {
+			return len(m) > 0 && len(m) == len(page) && m[0].Counts.VM == page[0].Counts.VM
+		})
 		if i < 0 {
 			merged = append(merged, page)
 			continue
