@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -191,27 +190,29 @@ func TestFindOneInUserSpace(t *testing.T) {
 // those that we see too are.
 func TestFindOneInOverlay(t *testing.T) {
 	for script, want := range map[string]error{
-		"exec /bin/sleep infinity": ErrNotVM,
-		"mkdir a b && cp /bin/sleep a/beam && mount -t overlay o -o lowerdir=a:b,userxattr b && exec b/beam infinity": usdt.ErrServed,
+		"exec /bin/sh": ErrNotVM,
+		"mkdir a b && cp /bin/sh a/beam && mount -t overlay o -o lowerdir=a:b,userxattr b && exec b/beam": usdt.ErrServed,
 	} {
-		sh := exec.CommandContext(t.Context(), "unshare", "--user", "--map-root-user", "--mount", "sh", "-c", "echo; "+script)
+		const waits = " -c 'echo; read end'"
+		sh := exec.CommandContext(t.Context(), "unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script+waits)
 		sh.Dir = otheruser.Dir(t)
 		sh.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otheruser.User, Gid: otheruser.User}}
 		var said strings.Builder
 		sh.Stderr = &said
+		end, err := sh.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := sh.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := sh.Start(); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = sh.Process.Kill(); _ = sh.Wait() })
-		exe := func() string {
-			name, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", sh.Process.Pid))
-			return filepath.Base(name)
-		}
-		for exe() != "sleep" && exe() != "beam" {
-			if syscall.Kill(sh.Process.Pid, 0) != nil || exe() == "" {
-				t.Skipf("no user namespaces here: %s", &said)
-			}
-			time.Sleep(time.Millisecond) // the script runs
+		t.Cleanup(func() { end.Close(); _ = sh.Wait() })
+		if _, err := out.Read(make([]byte, 1)); err != nil {
+			t.Skipf("no overlay in a user namespace here: %s", &said)
 		}
 		if found, _, err := Find(t.Context(), Target{PID: sh.Process.Pid}); !errors.Is(err, want) {
 			t.Errorf("%s: found %v, error %v, want %v", script, found, err, want)
