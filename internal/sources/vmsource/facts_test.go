@@ -115,7 +115,7 @@ func TestFactsOfAnotherVM(t *testing.T) {
 // If the debugging information is found for one VM only, because another user runs the same executable
 // by another path, each is observed by what is found for it.
 func TestFactsByAnotherPath(t *testing.T) {
-	otp, _ := vmtest.OfTwoUsers(t)
+	otp := vmtest.Private(t) // where no other user can write, so what is found there is believed
 	_, link := vmtest.OfTwoUsers(t)
 	vmtest.Separate(t, otp.Emulator(), otp.Emulator()+".debug")
 	options := ofCopies(t, otp)
