@@ -34,7 +34,7 @@ var (
 
 	// ErrServed means that reading a file may never end: a program of another user serves its file
 	// system (FUSE), or that user has mounted it.
-	ErrServed = errors.New("its file system may not answer: a program or a mount of its user provides it")
+	ErrServed = errors.New("the file system of the executable may not answer, because its user serves or has mounted it")
 
 	// ErrReplaced means that a process runs another file than before, or that a path
 	// leads to another one.

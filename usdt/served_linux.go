@@ -2,7 +2,6 @@ package usdt
 
 import (
 	"bufio"
-	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -57,14 +56,21 @@ func (m MappedFile) checkServed(place int) error {
 	if err := unix.Statx(place, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_MNT_ID, &st); err != nil || st.Mask&unix.STATX_MNT_ID == 0 {
 		return err // before Linux 5.8 the kernel does not tell
 	}
-	of, err := findMount(process, func(m mount) bool { return m.id == st.Mnt_id })
+	wanted := func(m mount) bool { return m.id == st.Mnt_id }
+	of, err := findMount(process, wanted)
+	if err == nil && of == (mount{}) { // the list of a process in a chroot lacks the mounts outside
+		of, err = findMount("/proc/self", wanted)
+	}
 	if err != nil {
 		return err
+	}
+	if of == (mount{}) { // it was unmounted, or is of another namespace
+		return fmt.Errorf("%w (it is not mounted any more)", ErrServed)
 	}
 	if strings.HasPrefix(of.kind, "fuse") {
 		return fmt.Errorf("%w (%s)", ErrServed, of.kind)
 	}
-	if of.kind != "overlay" && of.kind != "" {
+	if of.kind != "overlay" {
 		return nil
 	}
 	foreign, err := mountsOfUsers(process)
@@ -72,10 +78,10 @@ func (m MappedFile) checkServed(place int) error {
 		return err
 	}
 	ours, err := findMount("/proc/self", func(m mount) bool { return m.device == of.device })
-	if err != nil || of.kind != "" && ours.kind == of.kind {
+	if err != nil || ours.kind == of.kind {
 		return err // we see it too, so it was not mounted in the user namespace
 	}
-	return fmt.Errorf("%w (%s in a user namespace)", ErrServed, cmp.Or(of.kind, "mount"))
+	return fmt.Errorf("%w (%s in a user namespace)", ErrServed, of.kind)
 }
 
 // process returns the folder of the process under /proc whose file it is.
@@ -116,7 +122,7 @@ func firstMount(list io.Reader, wanted func(mount) bool) (mount, error) {
 	return mount{}, lines.Err()
 }
 
-// parseMount reads a line of a list of mounts. What is missing is zero.
+// parseMount reads a line of a list of mounts. Missing fields are zero.
 func parseMount(line string) (m mount) {
 	fields := strings.SplitN(line, " ", 4)
 	if len(fields) < 4 {
