@@ -13,6 +13,7 @@ import (
 	"github.com/beamscope/beamscope/internal/host/guard"
 	"github.com/beamscope/beamscope/internal/sources/intake"
 	"github.com/beamscope/beamscope/internal/sources/ledger"
+	"github.com/beamscope/beamscope/usdt"
 )
 
 // An absence is the state of a VM whose ring was not found. Its spans may be recorded in a ring
@@ -66,7 +67,8 @@ func (s *Source) lookAtProbes(ctx context.Context, st *station) {
 		s.allowance.spend(v.Account, s.now, func(func(context.Context) error) {
 			image, err := v.Image()
 			standsIn := image.StandIns()
-			found = absence{probes: !errors.Is(err, vm.ErrNoProbes) && !standsIn, calls: standsIn && image.NoTerms == nil && image.Build.Sees(dtrace.UserTrace)}
+			unseen := errors.Is(err, vm.ErrNoProbes) || errors.Is(err, usdt.ErrServed) // nothing is attached to the latter
+			found = absence{probes: !unseen && !standsIn, calls: standsIn && image.NoTerms == nil && image.Build.Sees(dtrace.UserTrace)}
 		})
 		return found, nil
 	})
