@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,10 +34,14 @@ type Table struct {
 	mu     sync.Mutex
 	read   time.Time
 	ranges []ownedRange
+	owners map[string]int // user IDs of owners that were looked up
 }
 
 // An ownedRange is a range of subordinate user IDs.
-type ownedRange struct{ first, count, owner int }
+type ownedRange struct {
+	first, count int
+	owner        string // name or ID of a user
+}
 
 // Of returns the user ID of the account on which the processes of a user ID count: the owner of
 // the ID if it is subordinate, and otherwise the ID itself. If the owner is not known, or is root, who
@@ -45,18 +50,28 @@ func (t *Table) Of(uid int) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if now := time.Now(); t.read.IsZero() || now.Sub(t.read) >= refreshed {
-		t.ranges, t.read = load(), now
+		t.ranges, t.owners, t.read = load(), make(map[string]int), now
 	}
-	return of(t.ranges, uid)
+	return t.of(uid, userID)
 }
 
-func of(ranges []ownedRange, uid int) int {
-	for _, r := range ranges {
-		if uid >= r.first && uid-r.first < r.count {
-			return r.owner
-		}
+// of is Of with a function that returns the ID of a user, or 0. Each owner is looked up once, because that
+// may ask a server.
+func (t *Table) of(uid int, lookup func(name string) int) int {
+	i := slices.IndexFunc(t.ranges, func(r ownedRange) bool { return uid >= r.first && uid-r.first < r.count })
+	if i < 0 {
+		return uid
 	}
-	return uid
+	r := t.ranges[i]
+	owner, known := t.owners[r.owner]
+	if !known {
+		owner = lookup(r.owner)
+		t.owners[r.owner] = owner
+	}
+	if owner == 0 {
+		return r.first
+	}
+	return owner
 }
 
 // load reads the file. Without one there are no subordinate IDs.
@@ -66,16 +81,15 @@ func load() []ownedRange {
 		return nil
 	}
 	defer f.Close()
-	return parse(io.LimitReader(f, maxBytes), userID)
+	return parse(io.LimitReader(f, maxBytes))
 }
 
-// userID returns the ID of a user, or 0 if there is no such user.
+// userID returns the ID of a user with a name or an ID, or 0 if there is no such user.
 func userID(name string) int {
-	found, err := user.Lookup(name)
-	if err != nil {
-		return 0
+	if found, err := user.Lookup(name); err == nil {
+		name = found.Uid
 	}
-	id, err := strconv.ParseUint(found.Uid, 10, 32)
+	id, err := strconv.ParseUint(name, 10, 32)
 	if err != nil {
 		return 0
 	}
@@ -83,10 +97,10 @@ func userID(name string) int {
 }
 
 // parse reads lines like "name:100000:65536". The name may be a user ID. It ignores other lines, and
-// ranges with root. lookup returns the ID of a user, or 0.
-func parse(r io.Reader, lookup func(name string) (uid int)) (ranges []ownedRange) {
+// ranges with root.
+func parse(r io.Reader) (ranges []ownedRange) {
 	for lines := bufio.NewScanner(r); lines.Scan() && len(ranges) < maxRanges; {
-		name, rest, _ := strings.Cut(lines.Text(), ":")
+		owner, rest, _ := strings.Cut(lines.Text(), ":")
 		first, count, _ := strings.Cut(rest, ":")
 		from, err := strconv.ParseUint(first, 10, 32)
 		if err != nil || from == 0 {
@@ -95,13 +109,6 @@ func parse(r io.Reader, lookup func(name string) (uid int)) (ranges []ownedRange
 		n, err := strconv.ParseUint(count, 10, 32)
 		if err != nil {
 			continue
-		}
-		owner := lookup(name)
-		if id, err := strconv.ParseUint(name, 10, 32); err == nil {
-			owner = int(id)
-		}
-		if owner == 0 {
-			owner = int(from)
 		}
 		ranges = append(ranges, ownedRange{int(from), int(n), owner})
 	}
