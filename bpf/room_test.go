@@ -72,7 +72,7 @@ func (r room) check(vm *erlang.VM, want bpf.Counters) {
 }
 
 // The spans of a VM that exceed the share of its user find no room. Those of another user's VM have
-// room nevertheless. What has ended leaves its room to others of the same user.
+// room nevertheless. Instances that have ended leave their room to others of the same user.
 func TestRoomOfUsers(t *testing.T) {
 	const share = placesOfTwo
 	r := newRoom(t, endless, time.Second)

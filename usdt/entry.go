@@ -12,7 +12,7 @@ import (
 
 // The limits on reading how a function is unwound, several times what the VMs of OTP 25 to 29 have.
 const (
-	maxFrames      = 64 << 20 // bytes of .eh_frame, of which two records are read
+	maxFrames      = 64 << 20 // bytes of .eh_frame; only two records are read
 	maxFrameRecord = 1 << 16  // bytes
 )
 

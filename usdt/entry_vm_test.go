@@ -144,7 +144,7 @@ func TestEntriesOfVMs(t *testing.T) {
 			if parts == 0 || entered > parts/4 {
 				t.Errorf("%d of %d moved parts are accepted", entered, parts)
 			}
-			t.Logf("%d functions, of which %d are parts; %d of these begin without a frame", len(accepted), parts, entered)
+			t.Logf("%d functions; %d are parts of others, and %d of the parts begin without a frame", len(accepted), parts, entered)
 		})
 	}
 }

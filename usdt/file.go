@@ -180,7 +180,7 @@ func findBuildID(reader *noteReader, area section) string {
 // has the exported functions, and then in the file of [File.UseSymbols]. Of several
 // definitions the global one counts.
 //
-// A breakpoint within an instruction crashes the process that reaches it, and so does a probe of a return
+// A breakpoint within an instruction crashes the process that reaches it. So does a probe of a return
 // where the return address is not in its place. So the other file is believed only if the sections of this
 // file for unwinding have code of the same size at the address, which begins with the frame of a function that
 // was just called.

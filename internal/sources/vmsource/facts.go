@@ -17,8 +17,8 @@ import (
 	"github.com/beamscope/beamscope/usdt"
 )
 
-// What is known of a VM comes from its executable and, if that was stripped, from the symbols and the
-// debugging information that there are for the path by which its process runs it. The memory of the VM
+// Facts about a VM come from its executable and, if that was stripped, from the symbols and the
+// debugging information for the path by which its process runs it. The memory of the VM
 // then confirms or denies it. Any user can run an executable of others by another path, and change the
 // memory of the process. So the VM that is found first decides nothing for the others: an executable
 // is attached to by what the file says, and each VM is compared with that. VMs that differ are

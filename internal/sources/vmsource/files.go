@@ -144,8 +144,8 @@ func (s *Source) inUse(f file, found []vm.VM) bool {
 	return false
 }
 
-// detachFrom detaches from a file. What is open in a process that was not found yet is cut, because
-// its end would not be seen.
+// detachFrom detaches from a file. It cuts the open instances of processes that were not found yet,
+// because it would not see their ends.
 func (s *Source) detachFrom(f file, now int64) error {
 	delete(s.files, f)
 	var errs []error

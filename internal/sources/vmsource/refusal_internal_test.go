@@ -71,7 +71,7 @@ func TestTriedAgain(t *testing.T) {
 	}
 }
 
-// What is remembered of processes is dropped when they have ended.
+// The source forgets processes that have ended.
 func TestForgetEnded(t *testing.T) {
 	s, v := bare(t), self(t)
 	gone, left := usdt.Process{PID: 1 << 22, StartTime: 1}, usdt.Process{PID: 1 << 22, StartTime: 2}

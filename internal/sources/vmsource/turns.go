@@ -14,7 +14,7 @@ const (
 	maxTurnsOfUser = maxTurns - 1
 
 	// spentHalf is the time after which what a user has taken counts half. Times below spentLeast
-	// are forgotten, and so are the least ones of more than spentMost users.
+	// are forgotten. If more than spentMost users have taken time, the smallest times are forgotten too.
 	spentHalf  = 5 * time.Minute
 	spentLeast = time.Millisecond
 	spentMost  = 1024
