@@ -52,36 +52,46 @@ func (m MappedFile) checkServed(place int) error {
 	if err := unix.Stat(process, &folder); err != nil || int(folder.Uid) == os.Geteuid() {
 		return err
 	}
-	var st unix.Statx_t
-	if err := unix.Statx(place, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_MNT_ID, &st); err != nil || st.Mask&unix.STATX_MNT_ID == 0 {
-		return err // before Linux 5.8 the kernel does not tell
-	}
-	wanted := func(m mount) bool { return m.id == st.Mnt_id }
-	of, err := findMount(process, wanted)
-	if err == nil && of == (mount{}) { // the list of a process in a chroot lacks the mounts outside
-		of, err = findMount("/proc/self", wanted)
-	}
-	if err != nil {
+	of, ours, err := findMountOf(process, place)
+	switch {
+	case err != nil:
 		return err
-	}
-	if of == (mount{}) { // it was unmounted, or is of another namespace
-		return fmt.Errorf("%w (it is not mounted any more)", ErrServed)
-	}
-	if strings.HasPrefix(of.kind, "fuse") {
+	case of == (mount{}):
+		return fmt.Errorf("%w (its mount is in no list)", ErrServed)
+	case strings.HasPrefix(of.kind, "fuse"):
 		return fmt.Errorf("%w (%s)", ErrServed, of.kind)
-	}
-	if of.kind != "overlay" {
+	case of.kind != "overlay" || ours:
 		return nil
 	}
 	foreign, err := mountsOfUsers(process)
 	if err != nil || !foreign {
 		return err
 	}
-	ours, err := findMount("/proc/self", func(m mount) bool { return m.device == of.device })
-	if err != nil || ours.kind == of.kind {
-		return err // we see it too, so it was not mounted in the user namespace
-	}
 	return fmt.Errorf("%w (%s in a user namespace)", ErrServed, of.kind)
+}
+
+// findMountOf returns the mount of an open file, or no mount, and reports whether its file system is one that
+// we see too. The lists of mounts lack those that were unmounted lazily and, for a process in a chroot, those
+// outside. The device still tells the file system then.
+func findMountOf(process string, place int) (of mount, ours bool, err error) {
+	var st unix.Statx_t
+	if err := unix.Statx(place, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_MNT_ID, &st); err != nil {
+		return mount{}, false, fmt.Errorf("find its mount: %w", err)
+	}
+	device := fmt.Sprintf("%d:%d", st.Dev_major, st.Dev_minor)
+	wanted := func(m mount) bool {
+		return m.device == device || st.Mask&unix.STATX_MNT_ID != 0 && m.id == st.Mnt_id // since Linux 5.8
+	}
+	of, err = findMount("/proc/self", wanted)
+	if err != nil || of != (mount{}) {
+		return of, true, err
+	}
+	of, err = findMount(process, wanted)
+	if err != nil || of.kind != "overlay" {
+		return of, false, err
+	}
+	seen, err := findMount("/proc/self", func(m mount) bool { return m.device == of.device })
+	return of, seen != (mount{}), err
 }
 
 // process returns the folder of the process under /proc whose file it is.

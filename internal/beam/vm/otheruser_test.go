@@ -181,8 +181,15 @@ func TestFindOneInUserSpace(t *testing.T) {
 	files := otheruser.NewFiles(t, "beam", sleep(t))
 	pid := files.Run(t, "infinity")
 	files.SilenceContents()
-	if found, _, err := Find(t.Context(), Target{PID: pid}); !errors.Is(err, usdt.ErrServed) {
-		t.Errorf("found %v, error %v, want %v", found, err, usdt.ErrServed)
+	for _, detach := range []bool{false, true} {
+		if detach {
+			if err := files.Detach(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if found, _, err := Find(t.Context(), Target{PID: pid}); !errors.Is(err, usdt.ErrServed) {
+			t.Errorf("detached: %v; found %v, error %v, want %v", detach, found, err, usdt.ErrServed)
+		}
 	}
 }
 
@@ -217,6 +224,36 @@ func TestFindOneInOverlay(t *testing.T) {
 		if found, _, err := Find(t.Context(), Target{PID: sh.Process.Pid}); !errors.Is(err, want) {
 			t.Errorf("%s: found %v, error %v, want %v", script, found, err, want)
 		}
+	}
+}
+
+// A process in a chroot in its own mount namespace lists no mount of its executable. The executable is opened if
+// we know its file system.
+func TestFindOneInChroot(t *testing.T) {
+	root := t.TempDir()
+	const script = `for d in bin lib lib64 usr; do mkdir -p "$0/$d" && mount --bind -o ro "/$d" "$0/$d" || exit; done
+mkdir "$0/own" && cp /bin/sleep "$0/own/beam" && chmod go+rx "$0" "$0/own" "$0/own/beam" && exec chroot --userspec=`
+	sh := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-c",
+		fmt.Sprintf("%s%d:%d \"$0\" /own/beam infinity", script, otheruser.User, otheruser.User), root)
+	var said strings.Builder
+	sh.Stderr = &said
+	if err := sh.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- sh.Wait() }()
+	t.Cleanup(func() { _ = sh.Process.Kill(); <-ended })
+	exe := fmt.Sprintf("/proc/%d/exe", sh.Process.Pid)
+	for name := ""; filepath.Base(name) != "beam"; name, _ = os.Readlink(exe) {
+		select {
+		case err := <-ended:
+			ended <- err
+			t.Fatalf("%v: %s", err, &said)
+		default:
+		}
+	}
+	if found, _, err := Find(t.Context(), Target{PID: sh.Process.Pid}); !errors.Is(err, ErrNotVM) {
+		t.Errorf("found %v, error %v, want %v", found, err, ErrNotVM)
 	}
 }
 

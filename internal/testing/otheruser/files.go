@@ -61,7 +61,7 @@ func NewFiles(t testing.TB, name string, content []byte) *Files {
 	t.Cleanup(func() {
 		close(f.over)
 		serving.Wait()
-		if err := errors.Join(unix.Close(device), unix.Unmount(dir, unix.MNT_DETACH)); err != nil { // pending requests then fail
+		if err := errors.Join(unix.Close(device), f.Detach()); err != nil { // pending requests then fail
 			t.Error(err)
 		}
 		for _, cmd := range f.programs {
@@ -69,6 +69,15 @@ func NewFiles(t testing.TB, name string, content []byte) *Files {
 		}
 	})
 	return f
+}
+
+// Detach takes the file system out of all lists of mounts. Programs that use it go on. It may be called again.
+func (f *Files) Detach() error {
+	err := unix.Unmount(filepath.Dir(f.Path), unix.MNT_DETACH)
+	if errors.Is(err, unix.EINVAL) { // not mounted any more
+		return nil
+	}
+	return err
 }
 
 // Run starts the file as a program of the hostile user that ends with the test, and
