@@ -86,8 +86,11 @@ prepare(neighbour, #{work := Work, cause := Cause}) ->
     Neighbour = spawn_opt(fun neighbour/0, [link, {priority, high}]),
     true = register(neighbour, Neighbour),
     #{span => fun(_, Finish) ->
-                      Neighbour ! {run, Cause, self()},
-                      Took = synthetic_work:timed(fun() -> true = erlang:yield() end), % others may run too
+                      %% The neighbour runs as soon as the process yields, which may be when it sends.
+                      Took = synthetic_work:timed(fun() ->
+                                                          Neighbour ! {run, Cause, self()},
+                                                          true = erlang:yield() % others may run too
+                                                  end),
                       synthetic_work:busy(Work),
                       To = Finish(),
                       receive ran -> {To, Took} end
