@@ -19,20 +19,33 @@ import (
 // An absence is the state of a VM whose ring was not found. Its spans may be recorded in a ring
 // that was made after the last search.
 type absence struct {
+	found      int64 // when the VM was found, nanoseconds of CLOCK_MONOTONIC
 	looked     bool  // it is known whether the VM has probes
 	unknown    bool  // beamscope could not find out whether the VM has probes
 	probes     bool  // the VM has probes: programs in the kernel see the spans that fire them
 	calls      bool  // the VM has no probes, and spans call a known function instead
 	whole      bool  // all memory was searched once, including what is swapped out
-	until      int64 // there was no ring at that time, nanoseconds of CLOCK_MONOTONIC
+	until      int64 // there was no ring at that time, nanoseconds of CLOCK_MONOTONIC; 0: not known for any time
 	unreadable bool  // there is a ring that cannot be read, or there may be one
 	making     bool  // a ring was being made at the last search
 }
 
+// searchGrace is how long the first search of a VM's memory may take. Longer than that, windows of spans that
+// nobody searches for are not observed.
+const searchGrace = 2 * time.Second
+
 // hides reports whether spans may have been recorded in a window and were not read. For a VM with
-// probes and without a ring, it is false: its spans may fire the probes, which were counted.
+// probes and without a ring, it is false: its spans may fire the probes, which were counted. The same
+// holds for a VM that was found a moment ago.
 func (a *absence) hides(w outcome.Window) bool {
-	return a.unreadable || (a.looked || a.unknown) && !a.probes && a.until < w.To
+	switch {
+	case a.unreadable:
+		return true
+	case a.until == 0 && w.To > a.found+int64(searchGrace):
+		return true
+	default:
+		return (a.looked || a.unknown) && !a.probes && a.until < w.To
+	}
 }
 
 // fires reports whether programs in the kernel may see the explained spans of a ring. Such spans fire

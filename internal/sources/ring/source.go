@@ -380,7 +380,7 @@ func (s *Source) admit(_ context.Context, vms []vm.VM) {
 		if err != nil {
 			continue // the process has ended
 		}
-		st := &station{vm: v, id: outcome.VM{PID: v.PID(), Node: v.Node}, exit: exit, swap: schedule{s.now(), firstSwap}}
+		st := &station{vm: v, id: outcome.VM{PID: v.PID(), Node: v.Node}, exit: exit, swap: schedule{s.now(), firstSwap}, absence: absence{found: s.now()}}
 		if old := s.vms[v.PID()]; old != nil {
 			s.replace(old)
 		}

@@ -277,6 +277,10 @@ func TestUnknownVMIsNotObserved(t *testing.T) {
 		{absence{looked: true}, true},
 		{absence{looked: true, until: 2}, false},
 		{absence{looked: true, probes: true}, false},
+		{absence{looked: true, probes: true, found: w.To - int64(searchGrace)}, false},
+		{absence{looked: true, probes: true, found: w.To - int64(searchGrace) - 1}, true}, // its search is late
+		{absence{found: w.To - int64(searchGrace) - 1}, true},
+		{absence{looked: true, probes: true, found: w.To - int64(searchGrace) - 1, until: 1}, false},
 	} {
 		if got := test.hides(w); got != test.want {
 			t.Errorf("%+v hides: %v", test.absence, got)
