@@ -92,6 +92,9 @@ func (u *unwound) find(t *testing.T) (uint64, error) {
 	f := openBytes(t, u.bytes())
 	f.UseSymbols(openBytes(t, debug.bytes()))
 	address, _, err := f.Symbol(unwoundName)
+	if (f.Disbelieved() == nil) != (err == nil) {
+		t.Errorf("disbelieved: %v, and the error is %v", f.Disbelieved(), err)
+	}
 	return address, err
 }
 

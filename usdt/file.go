@@ -20,6 +20,8 @@ type File struct {
 	file  *os.File // nil if the file is read from elsewhere
 	name  string
 	debug *File // has symbols that this file lacks, see [File.UseSymbols]; nil for none
+
+	disbelieved error // see [File.Disbelieved]
 }
 
 // Open opens the ELF file at path, which must be a regular file; see NewFile. Open refuses a pipe
@@ -191,7 +193,7 @@ func findBuildID(reader *noteReader, area section) string {
 func (f *File) Symbol(name string) (address, offset uint64, err error) {
 	address, size, apart, err := f.symbolAddress(name)
 	if err == nil && apart {
-		err = f.checkStart(address, size)
+		err = f.checkStart(name, address, size)
 	}
 	if err == nil {
 		offset, err = f.image.fileOffset(address, 1, true)
@@ -213,13 +215,21 @@ func (f *File) Variable(name string) (address uint64, err error) {
 }
 
 // checkStart returns an error that wraps ErrNoSymbol unless a function of this size begins at an address,
-// which is from the file of [File.UseSymbols].
-func (f *File) checkStart(address, size uint64) error {
-	if err := f.image.checkEntry(address, size); err != nil {
-		return fmt.Errorf("%w: by %s it is at %#x: %w", ErrNoSymbol, f.SymbolsFrom(), address, err)
+// which the file of [File.UseSymbols] has for a name.
+func (f *File) checkStart(name string, address, size uint64) error {
+	err := f.image.checkEntry(address, size)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if f.disbelieved == nil {
+		f.disbelieved = fmt.Errorf("%s at %#x: %w", name, address, err)
+	}
+	return fmt.Errorf("%w: by %s it is at %#x: %w", ErrNoSymbol, f.SymbolsFrom(), address, err)
 }
+
+// Disbelieved returns why the first address in the file of [File.UseSymbols] was not believed, and nil if
+// all that were looked up until now were believed.
+func (f *File) Disbelieved() error { return f.disbelieved }
 
 // Function returns the name of the function that contains an address, as linked. It uses the
 // functions of .symtab, and those of .dynsym if .symtab has none at the address, and then those of

@@ -73,6 +73,7 @@ type VM struct {
 	// them instead, "" if there is none.
 	Stripped bool
 	Symbols  string
+	Forged   error  // why the first address by Symbols was not believed, nil if all were believed
 	BuildID  string // of the executable, "" if it has none
 	ByCode   bool   // another build than Build, with the same code
 	Unknown  string // why the build is unknown, for a VM without probes in which some functions stand in all the same

@@ -593,3 +593,22 @@ func TestOnlyAVMIsMissing(t *testing.T) {
 		}
 	}
 }
+
+// The file with the symbols of a stripped executable is reported, and that it is not believed.
+func TestSymbols(t *testing.T) {
+	const file = "/tmp/beam.debug"
+	for _, test := range []struct {
+		vm     VM
+		status Status
+		says   string
+	}{
+		{VM{Stripped: true}, Warning, "no build ID"},
+		{VM{Stripped: true, Symbols: file}, OK, file},
+		{VM{Stripped: true, Symbols: file, Forged: errors.New("erts_schedule at 0x1: no function begins there")}, Warning, "forged: erts_schedule at 0x1"},
+	} {
+		c, ok := symbolsOf(test.vm)
+		if !ok || c.Status != test.status || (c.Status == OK) != (c.Do == "") || !strings.Contains(c.Found, test.says) {
+			t.Errorf("%+v: %+v, %v", test.vm, c, ok)
+		}
+	}
+}

@@ -79,6 +79,7 @@ func running(ctx context.Context, which vm.Target) ([]VM, usdt.Skipped, error) {
 			Stripped: read.stripped,
 			Symbols:  read.symbols,
 			BuildID:  read.buildID,
+			Forged:   read.forged,
 			Err:      err,
 		})
 	}
@@ -122,6 +123,7 @@ type executableRead struct {
 	noImage          error // why there is no Image, nil if there is
 	stripped         bool
 	symbols, buildID string // see [VM]
+	forged           error
 }
 
 // readExecutable reads an executable, which may have no probes.
@@ -130,6 +132,7 @@ func readExecutable(f *usdt.File) (executableRead, error) {
 	return executableRead{
 		Image: image, noImage: err,
 		stripped: !f.HasSymbols(), symbols: f.SymbolsFrom(), buildID: f.BuildID(),
+		forged: f.Disbelieved(),
 	}, nil
 }
 

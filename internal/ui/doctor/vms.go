@@ -186,6 +186,10 @@ func symbolsOf(v VM) (c Check, ok bool) {
 	switch {
 	case !v.Stripped || v.Build != "":
 		return Check{}, false
+	case v.Forged != nil:
+		c.Status, c.Do = Warning, "remove it, or give the folder of the right file with --symbols"
+		c.Found = fmt.Sprintf("stripped from the executable, and found in %s, which is not of this executable or is forged: %v", v.Symbols, v.Forged)
+		return c, true
 	case v.Symbols != "":
 		c.Found = "stripped from the executable, and found in " + v.Symbols
 		return c, true
