@@ -75,7 +75,7 @@ func TestNoRoom(t *testing.T) {
 		t.Fatalf("%d are read, %d refused, notices %v", len(s.preparing), len(s.refused), s.notices)
 	}
 	for p, r := range s.refused {
-		if s.isFinal(p) || !strings.HasPrefix(r.Refused, "not observed yet: ") {
+		if s.isFinal(p) || !strings.HasPrefix(r.Refused, "its events are not observed yet: ") {
 			t.Errorf("%+v", r)
 		}
 	}

@@ -104,7 +104,7 @@ func TestAttachingWaits(t *testing.T) {
 	s.collectDuring(func() { v = vmtest.StartOn(t, otp, options) })
 	id := outcome.VM{PID: v.PID()}
 	waits := func(n string) bool {
-		return strings.HasPrefix(n, id.String()+" is not observed yet: attaching to executables of user 0 takes too much time")
+		return strings.HasPrefix(n, "the events of "+id.String()+" are not observed yet: attaching to executables of user 0 takes too much time")
 	}
 	s.collectUntil("that it waits", func() bool { return slices.ContainsFunc(s.notices(), waits) })
 	s.collectUntil("that it is observed", s.noticed("observing "+id.String()))

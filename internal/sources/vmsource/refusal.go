@@ -60,13 +60,13 @@ func (s *Source) postpone(v vm.VM, wait time.Duration, why error) error {
 	}
 	id := outcome.VM{PID: v.PID(), Node: v.Node}
 	s.refused[v.Process] = refusal{
-		VMStatus: outcome.VMStatus{VM: id, Exe: v.Exe.Name, Refused: "not observed yet: " + why.Error()},
+		VMStatus: outcome.VMStatus{VM: id, Exe: v.Exe.Name, Refused: "its events are not observed yet: " + why.Error()},
 		user:     v.Account, again: monotonic.Now() + max(int64(wait), 1), waits: true,
 	}
 	if told {
 		return nil
 	}
-	return fmt.Errorf("%v is not observed yet: %w", id, why)
+	return fmt.Errorf("the events of %v are not observed yet: %w", id, why)
 }
 
 // isRefused reports whether a VM is refused and not to be tried again yet. One that may be tried
