@@ -226,8 +226,8 @@ func readDebugOf[T any](ctx context.Context, store *symbols.Store, p usdt.Proces
 	if !errors.Is(err, debuginfo.ErrNone) {
 		return found, err
 	}
-	apart, ok := store.Find(ctx, f)
-	if !ok {
+	apart, err := store.Find(ctx, f)
+	if err != nil {
 		if again, err := usdt.OpenProcess(p.PID); err != nil || again != p {
 			return found, usdt.ErrProcessGone
 		}

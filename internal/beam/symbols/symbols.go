@@ -10,6 +10,9 @@ package symbols
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,31 +49,59 @@ func New(folders ...string) *Store { return &Store{folders: folders} }
 // the file or to replace it. In a folder of the Store, which the user trusts, its owner may also be the owner of
 // the executable, or the user who called this process by sudo. The caller closes the file.
 //
+// The error wraps [ErrNone] if there is no such file. It then names each file that is at the right place, and says
+// why it is another one.
+//
 // A file system in user space may not answer. Then Find waits forever.
-func (s *Store) Find(ctx context.Context, exe *usdt.File) (f *usdt.File, ok bool) {
+func (s *Store) Find(ctx context.Context, exe *usdt.File) (*usdt.File, error) {
 	w := newWanted(ctx, exe)
+	none := ErrNone
 	if s != nil {
 		for _, folder := range s.folders {
 			for _, name := range w.namesIn() {
 				file, err := usdt.OpenBelow(folder, name)
-				if f, ok := w.accept(ctx, file, err); ok {
-					return f, true
+				f, err := w.accept(ctx, file, err)
+				if err == nil {
+					return f, nil
 				}
+				none = besides(none, filepath.Join(folder, name), err)
 			}
 		}
 	}
 	self, err := usdt.OpenProcess(os.Getpid())
 	if err != nil {
-		return nil, false
+		return nil, err
 	}
 	for _, name := range w.usual() {
 		file, err := self.OpenFile(name)
-		if f, ok := w.accept(ctx, file, err); ok {
-			return f, true
+		f, err := w.accept(ctx, file, err)
+		if err == nil {
+			return f, nil
 		}
+		none = besides(none, name, err)
 	}
-	return nil, false
+	return nil, none
 }
+
+// besides adds a file that is not the wanted one to an error, if it is there.
+func besides(none error, name string, why error) error {
+	if errors.Is(why, fs.ErrNotExist) {
+		return none
+	}
+	if why, ok := errors.AsType[*fs.PathError](why); ok {
+		return fmt.Errorf("%w; %s: %w", none, name, why.Err)
+	}
+	return fmt.Errorf("%w; %s: %w", none, name, why)
+}
+
+// ErrNone means that there is no file with the symbols of an executable.
+var ErrNone = errors.New("no file with its symbols was found")
+
+// The reasons why a file is not the wanted one.
+var (
+	errBuild = errors.New("it is of another build")
+	errOwner = errors.New("it is empty, or belongs to a user who is not trusted")
+)
 
 // A wanted is what identifies the file with the symbols of an executable.
 type wanted struct {
@@ -150,18 +181,23 @@ func (w wanted) folder() (folder string, ok bool) {
 
 // accept returns an opened file if it is the wanted one, and otherwise closes it. It checks the
 // open file, since its name may lead to another file by then.
-func (w wanted) accept(ctx context.Context, file *os.File, err error) (f *usdt.File, ok bool) {
+func (w wanted) accept(ctx context.Context, file *os.File, err error) (*usdt.File, error) {
 	if err != nil {
-		return nil, false
+		return nil, err
 	}
-	if f, err = usdt.OpenFile(file); err != nil {
-		return nil, false
+	f, err := usdt.OpenFile(file)
+	switch {
+	case err != nil:
+		return nil, errors.Unwrap(err) // without the name
+	case !w.trusts(f):
+		err = errOwner
+	case f.Machine() != w.exe.Machine() || !w.sameBuild(ctx, f):
+		err = errBuild
+	default:
+		return f, nil
 	}
-	if !w.trusts(f) || f.Machine() != w.exe.Machine() || !w.sameBuild(ctx, f) {
-		f.Close()
-		return nil, false
-	}
-	return f, true
+	f.Close()
+	return nil, err
 }
 
 // sameBuild reports whether a file is of the same build as the executable.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"slices"
 	"testing"
 
@@ -65,8 +66,8 @@ func separated(t *testing.T, buildID bool) (exe *usdt.File, debug string) {
 // stripped ones.
 func found(t *testing.T, s *symbols.Store, exe *usdt.File) bool {
 	t.Helper()
-	f, ok := s.Find(t.Context(), exe)
-	if !ok {
+	f, err := s.Find(t.Context(), exe)
+	if err != nil {
 		return false
 	}
 	if !f.HasSymbols() || !filepath.IsAbs(f.Name()) {
@@ -396,5 +397,30 @@ func move(t *testing.T, path, name string, by int64) {
 	binary.LittleEndian.PutUint64(data[at:], uint64(int64(all[i].Value)+by))
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The error names each file at the right place that is not the wanted one, and says why.
+func TestRefusedFiles(t *testing.T) {
+	exe, debug := separated(t, true)
+	place := filepath.Join(t.TempDir(), "beam.smp.debug")
+	store := symbols.New(filepath.Dir(place))
+	for _, test := range []struct{ content, says string }{
+		{"", ""},
+		{"../../../testdata/executables/clang.so", place + ": it is of another build"},
+		{"/dev/null", place + ": ELF header"},
+		{"symbols_test.go", place + ": malformed"},
+	} {
+		if test.content != "" {
+			copyTo(t, test.content, place)
+		}
+		_, err := store.Find(t.Context(), exe)
+		if !errors.Is(err, symbols.ErrNone) || !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), ";") != (test.says != "") {
+			t.Errorf("%s: %v, want %s", test.content, err, test.says)
+		}
+	}
+	copyTo(t, debug, place)
+	if !found(t, store, exe) {
+		t.Error("the right file is not found")
 	}
 }

@@ -62,7 +62,7 @@ func (v VM) findSymbols(ctx context.Context, f *usdt.File) {
 	if f.HasSymbols() {
 		return
 	}
-	if debug, ok := v.symbols.Find(ctx, f); ok {
+	if debug, err := v.symbols.Find(ctx, f); err == nil {
 		f.UseSymbols(debug)
 	}
 }

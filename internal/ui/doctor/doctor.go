@@ -73,6 +73,7 @@ type VM struct {
 	// them instead, "" if there is none.
 	Stripped bool
 	Symbols  string
+	Unfound  error  // why there is none, nil if that is unknown
 	Forged   error  // why the first address by Symbols was not believed, nil if all were believed
 	BuildID  string // of the executable, "" if it has none
 	ByCode   bool   // another build than Build, with the same code

@@ -603,6 +603,7 @@ func TestSymbols(t *testing.T) {
 		says   string
 	}{
 		{VM{Stripped: true}, Warning, "no build ID"},
+		{VM{Stripped: true, Unfound: errors.New("/tmp/beam.debug: it is of another build")}, Warning, "beam.debug: it is of another build"},
 		{VM{Stripped: true, Symbols: file}, OK, file},
 		{VM{Stripped: true, Symbols: file, Forged: errors.New("erts_schedule at 0x1: no function begins there")}, Warning, "forged: erts_schedule at 0x1"},
 	} {

@@ -54,7 +54,7 @@ func running(ctx context.Context, which vm.Target) ([]VM, usdt.Skipped, error) {
 	var vms []VM
 	found, further := examined(found)
 	for _, f := range found {
-		read, err := vm.Read(ctx, &finder, f, readExecutable)
+		read, err := vm.Read(ctx, &finder, f, func(f *usdt.File) (executableRead, error) { return readExecutable(ctx, f, which.Symbols) })
 		if err == nil && read.noImage != nil {
 			err = fmt.Errorf("pid %d (%s): %w", f.PID(), f.Exe.Name, read.noImage)
 		}
@@ -79,6 +79,7 @@ func running(ctx context.Context, which vm.Target) ([]VM, usdt.Skipped, error) {
 			Stripped: read.stripped,
 			Symbols:  read.symbols,
 			BuildID:  read.buildID,
+			Unfound:  read.unfound,
 			Forged:   read.forged,
 			Err:      err,
 		})
@@ -123,17 +124,30 @@ type executableRead struct {
 	noImage          error // why there is no Image, nil if there is
 	stripped         bool
 	symbols, buildID string // see [VM]
-	forged           error
+	unfound, forged  error  // likewise
 }
 
 // readExecutable reads an executable, which may have no probes.
-func readExecutable(f *usdt.File) (executableRead, error) {
+func readExecutable(ctx context.Context, f *usdt.File, store *symbols.Store) (executableRead, error) {
 	image, err := vm.ImageOf(f)
-	return executableRead{
+	read := executableRead{
 		Image: image, noImage: err,
 		stripped: !f.HasSymbols(), symbols: f.SymbolsFrom(), buildID: f.BuildID(),
 		forged: f.Disbelieved(),
-	}, nil
+	}
+	if read.stripped && read.symbols == "" {
+		read.unfound = whyUnfound(ctx, f, store)
+	}
+	return read, nil
+}
+
+// whyUnfound returns why no file has the symbols of an executable.
+func whyUnfound(ctx context.Context, f *usdt.File, store *symbols.Store) error {
+	found, err := store.Find(ctx, f)
+	if err == nil { // it has come meanwhile
+		return found.Close()
+	}
+	return err
 }
 
 // recordsSpans reports whether a VM records spans in its memory. It writes nothing there.

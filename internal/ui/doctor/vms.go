@@ -201,6 +201,9 @@ func symbolsOf(v VM) (c Check, ok bool) {
 	} else {
 		c.Found += "; it has no build ID"
 	}
+	if v.Unfound != nil {
+		c.Found += "; " + v.Unfound.Error()
+	}
 	if unseen := v.unseen(); len(unseen) > 0 {
 		c.Found += ". These outcomes cannot be observed: " + strings.Join(unseen, ", ")
 	}
