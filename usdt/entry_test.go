@@ -106,15 +106,16 @@ func TestEntry(t *testing.T) {
 	}
 	x86 := func(augmentation, extra string) []byte { return common(augmentation, "\x01\x78\x10", extra, ofX86) }
 	for name, change := range map[string]func(*unwound){
-		"a frame":                 func(*unwound) {},
-		"no frame":                frames(x86("zR\x00", "\x1b"), ""),
-		"after nothing":           frames(x86("zR\x00", "\x1b"), "\x00\x00"+pushed),
-		"behind many bytes":       frames(x86("zR\x00", "\x1b"), "\x02\x50\x0e\x10"),
-		"behind more bytes":       frames(x86("zR\x00", "\x1b"), "\x03\x00\x01\x0e\x10"),
-		"behind very many bytes":  frames(x86("zR\x00", "\x1b"), "\x04\x00\x00\x01\x00\x0e\x10"),
-		"with exceptions":         frames(x86("zPLR\x00", "\x9b\x01\x02\x03\x04\x1b\x1b"), pushed),
-		"arm64":                   func(u *unwound) { *u = *newUnwound(elf.EM_AARCH64) },
-		"arm64, of another clang": func(u *unwound) { *u = *newUnwound(elf.EM_AARCH64); u.frames[9+3+1] = 0x7c },
+		"a frame":                  func(*unwound) {},
+		"no frame":                 frames(x86("zR\x00", "\x1b"), ""),
+		"after nothing":            frames(x86("zR\x00", "\x1b"), "\x00\x00"+pushed),
+		"behind many bytes":        frames(x86("zR\x00", "\x1b"), "\x02\x50\x0e\x10"),
+		"behind more bytes":        frames(x86("zR\x00", "\x1b"), "\x03\x00\x01\x0e\x10"),
+		"behind very many bytes":   frames(x86("zR\x00", "\x1b"), "\x04\x00\x00\x01\x00\x0e\x10"),
+		"with exceptions":          frames(x86("zPLR\x00", "\x9b\x01\x02\x03\x04\xff\x1b"), pushed),
+		"with an unsigned handler": frames(x86("zPR\x00", "\x03\x01\x02\x03\x04\x1b"), pushed),
+		"arm64":                    func(u *unwound) { *u = *newUnwound(elf.EM_AARCH64) },
+		"arm64, of another clang":  func(u *unwound) { *u = *newUnwound(elf.EM_AARCH64); u.frames[9+3+1] = 0x7c },
 	} {
 		u := newUnwound(elf.EM_X86_64)
 		change(u)
@@ -157,6 +158,8 @@ func TestNoEntry(t *testing.T) {
 		"behind no two bytes":          {frames(ordinary, "\x03\x00\x00\x0e\x50"), "a part of a function"},
 		"behind no four bytes":         {frames(ordinary, "\x04\x00\x00\x00\x00\x0e\x50"), "a part of a function"},
 		"with a saved register":        {frames(ordinary, "\x83\x02"), "a part of a function"},
+		"with register 0":              {frames(ordinary, "\x80\x02"), "a part of a function"},
+		"changed by the last byte":     {frames(ordinary, "\x00\x00\x2d"), "a part of a function"},
 		"with an expression":           {frames(ordinary, "\x0f\x01\x77"), "a part of a function"},
 		"in a table of linkage":        {frames(common("zR\x00", "\x01\x78\x10", "\x1b", "\x0c\x07\x10\x90\x01"), ""), "not called"},
 		"at the first instruction":     {frames(common("zR\x00", "\x01\x78\x10", "\x1b", ofX86+"\x07\x10"), ""), "not called"},
@@ -168,6 +171,7 @@ func TestNoEntry(t *testing.T) {
 		"without an encoding":          {frames(x86("z\x00", ""), pushed), "another form"},
 		"in another encoding":          {frames(x86("zR\x00", "\x1c"), pushed), "another form"},
 		"of another handler":           {frames(x86("zPR\x00", "\x9c\x01\x02\x03\x04\x1b"), pushed), "another form"},
+		"with data cut off":            {frames(x86("zRL\x00", "\x1b"), pushed), "another form"},
 		"without a size":               {frames(x86("R\x00", "\x1b"), pushed), "another form"},
 		"of no text":                   {frames(x86("zRRRRRRRRRRRRRRRRRRR", "\x1b"), pushed), "another form"},
 		"without units":                {frames(common("zR\x00", "\x00\x78\x10", "\x1b", ofX86), ""), "another form"},

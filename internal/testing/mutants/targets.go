@@ -78,6 +78,9 @@ var (
 		}},
 		{dir: "internal/engine/scope", tests: []tests{scopeTests}},
 		{dir: "internal/sources/pairing", tests: []tests{{dir: "internal/sources/pairing", args: []string{seed, noFile}}}},
+		{dir: "usdt", files: []string{"entry.go"}, tests: []tests{
+			{dir: "usdt", args: []string{"-test.run", "^Test(Entry|NoEntry)$"}, only: "*_test.go"}, {dir: "usdt", args: []string{"-test.run", "^TestEntries"}},
+		}},
 		{dir: "bpf", files: filesWithoutKernel, live: functionsWithKernel,
 			tests: []tests{{dir: "bpf", args: []string{"-test.run", withoutKernel, seed, noFile}}}},
 	}
