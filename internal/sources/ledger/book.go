@@ -19,12 +19,13 @@ type Book struct {
 	latest *tally // the tally that was last used
 	blind  outcome.Window
 	owed   map[string]outcome.Loss // by outcome, for the next window to be collected
+	lost   map[string]outcome.Loss // by outcome, for the next window that is not observed
 }
 
 // NewBook returns the book of a VM. The window that begins at next is the first to be
 // collected.
 func NewBook(vm outcome.VM, next int64, b *intake.Budget) *Book {
-	return &Book{vm: vm, budget: b, next: next, owed: make(map[string]outcome.Loss)}
+	return &Book{vm: vm, budget: b, next: next, owed: make(map[string]outcome.Loss), lost: make(map[string]outcome.Loss)}
 }
 
 // VM returns the VM of the book.
@@ -84,6 +85,8 @@ func (b *Book) cell(e *Era, c *Observation, end int64) *intake.Cell {
 		if t := b.tally(e, end); t != nil {
 			return &t.cells[c.index]
 		}
+		b.lost[c.Spec.Name] = b.lost[c.Spec.Name].Add(outcome.Loss{Missed: 1})
+		return nil
 	}
 	b.Owe(c.Spec.Name, outcome.Loss{Missed: 1})
 	return nil
@@ -160,22 +163,40 @@ func (b *Book) Counting(e *Era, c *Observation, at int64) (*outcome.Counts, outc
 // returns a cell for each observation of the era, with the bins of its grid.
 func (b *Book) Collect(e *Era, w outcome.Window) []intake.Cell {
 	t := b.take(w)
-	unobserved := t == nil && b.blindTo(w)
+	isBlind := t == nil && b.blindTo(w)
 	if t == nil {
 		t = newTally(w, e.Observations)
 	}
 	for i, c := range e.Observations {
-		counts := &t.cells[i].Counts
-		counts.Outcome, counts.VM, counts.Unobserved = c.Spec.Name, b.vm, unobserved
+		cell := &t.cells[i]
+		cell.Release(c.Spec, b.budget)
+		counts := &cell.Counts
+		counts.Outcome, counts.VM = c.Spec.Name, b.vm
 		counts.Loss = counts.Loss.Add(b.owed[c.Spec.Name])
+		delete(b.owed, c.Spec.Name)
 		if counts.Bins == nil {
 			counts.Bins = make([]uint64, c.Grid.Bins())
 		}
-		t.cells[i].Release(c.Spec, b.budget)
-		delete(b.owed, c.Spec.Name)
+		if isBlind || counts.Unobserved || w.From < c.learned {
+			counts.Loss = counts.Loss.Add(b.lost[c.Spec.Name])
+			delete(b.lost, c.Spec.Name)
+			*cell = Unobserved(*cell)
+		}
 	}
 	b.next = w.To
 	return t.cells
+}
+
+// Unobserved returns the cell of a window that was not completely observed: its counts are only a part of
+// what happened, and its instances are lost.
+func Unobserved(c intake.Cell) intake.Cell {
+	n := c.Counts
+	loss := n.Loss
+	loss.Missed += n.Instances()
+	return intake.Cell{Counts: outcome.Counts{
+		Outcome: n.Outcome, VM: n.VM, Starts: n.Starts, Ends: n.Ends, Orphans: n.Orphans, Lates: n.Lates,
+		Bins: make([]uint64, len(n.Bins)), Loss: loss, Unobserved: true,
+	}}
 }
 
 // take removes the tally of a window from the book, or returns nil if there is none.
@@ -190,35 +211,80 @@ func (b *Book) take(w outcome.Window) *tally {
 	return nil
 }
 
-// Replan drops the counts of windows from a time on, because a late plan has different windows
-// from then on. It also drops losses of outcomes that are not in the plan.
+// Replan changes to another schedule, which has a late plan from a time on. The counts of its windows go on if
+// the window and the outcome are the same. Other windows that were counted under the earlier plan are not
+// observed. Replan also drops losses of outcomes that are not in the plan.
 func (b *Book) Replan(s Schedule, from int64) {
 	b.latest = nil
 	var kept []*tally
 	for _, t := range b.open {
 		if t.window.From < from {
 			kept = append(kept, t)
-			continue
+		} else if e := s.At(t.window); e != nil {
+			kept = append(kept, b.carry(t, e))
+		} else {
+			b.giveUp(t)
 		}
-		b.giveUp(t)
 	}
 	b.open = kept
-	for name := range b.owed {
-		if !s.Has(name) {
-			delete(b.owed, name)
+	for _, losses := range []map[string]outcome.Loss{b.owed, b.lost} {
+		for name := range losses {
+			if !s.Has(name) {
+				delete(losses, name)
+			}
 		}
 	}
 }
 
-func (b *Book) giveUp(t *tally) {
-	for i, c := range t.cells {
-		spec := t.observations[i].Spec
-		b.Owe(spec.Name, c.Counts.Loss.Add(outcome.Loss{Missed: c.Counts.Instances()}))
-		c.Release(spec, b.budget)
+// carry returns the tally of the same window in another era. Outcomes that were not observed in the same way
+// are not observed in this window.
+func (b *Book) carry(t *tally, e *Era) *tally {
+	into := newTally(t.window, e.Observations)
+	for i, c := range e.Observations {
+		into.cells[i].Counts.Unobserved = true
+		for j, was := range t.observations {
+			if c.continues(was) {
+				into.cells[i] = b.goOn(t.cells[j], was, c)
+			}
+		}
 	}
+	for j, was := range t.observations {
+		if c := e.byName[was.name]; c == nil || !c.continues(was) {
+			b.drop(&t.cells[j], was)
+		}
+	}
+	return into
+}
+
+// goOn returns a cell of an observation that goes on with another detail of its instances, or with the same.
+func (b *Book) goOn(cell intake.Cell, was, now *Observation) intake.Cell {
+	if was.Spec.Detail == now.Spec.Detail {
+		return cell
+	}
+	cell.Release(was.Spec, b.budget)
+	if cell.Kept = nil; now.Spec.Detail == outcome.Everything {
+		cell.Counts.Unstreamed = cell.Counts.Instances()
+	}
+	return cell
+}
+
+// giveUp drops the counts of a window, which is not observed.
+func (b *Book) giveUp(t *tally) {
+	for i, c := range t.observations {
+		b.drop(&t.cells[i], c)
+	}
+	b.goBlind(t.window)
+}
+
+// drop drops the counts of an observation in a window that is not observed.
+func (b *Book) drop(cell *intake.Cell, c *Observation) {
+	l := cell.Counts.Loss
+	l.Missed += cell.Counts.Instances()
+	b.lost[c.Spec.Name] = b.lost[c.Spec.Name].Add(l)
+	cell.Release(c.Spec, b.budget)
 }
 
 // Idle reports whether nothing is left to collect.
 func (b *Book) Idle() bool {
-	return len(b.open) == 0 && len(b.owed) == 0
+	return len(b.open) == 0 && len(b.owed) == 0 && len(b.lost) == 0
 }

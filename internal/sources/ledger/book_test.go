@@ -33,7 +33,12 @@ func plan(from int64, specs ...outcome.Spec) outcome.Plan {
 
 func mustPlan(t testing.TB, s Schedule, p outcome.Plan) Schedule {
 	t.Helper()
-	s, err := s.With(p, p.From, nameOf)
+	return mustPlanAt(t, s, p, 0)
+}
+
+func mustPlanAt(t testing.TB, s Schedule, p outcome.Plan, now int64) Schedule {
+	t.Helper()
+	s, err := s.With(p, p.From, now, nameOf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +58,12 @@ func newAccount(t *testing.T, p outcome.Plan) *account {
 
 func (l *account) plan(p outcome.Plan) {
 	l.t.Helper()
-	l.schedule = mustPlan(l.t, l.schedule, p)
+	l.planAt(p, 0)
+}
+
+func (l *account) planAt(p outcome.Plan, now int64) {
+	l.t.Helper()
+	l.schedule = mustPlanAt(l.t, l.schedule, p, now)
 	l.Replan(l.schedule, p.From)
 }
 
@@ -136,14 +146,13 @@ func TestBlind(t *testing.T) {
 	for n := range int64(maxOpen + 2) {
 		l.put("a", 100*n+50, 0, outcome.Failure)
 	}
-	l.want(outcome.Counts{Ends: 1, Failures: 1, Loss: outcome.Loss{Missed: 2}})
+	l.want(outcome.Counts{Ends: 1, Failures: 1})
 	l.put("a", 100*maxOpen+60, 0, outcome.Failure)
 	l.put("a", 100*(maxOpen+2)+50, 0, outcome.Failure)
-	l.want(outcome.Counts{Ends: 1, Failures: 1, Loss: outcome.Loss{Missed: 1}})
-	for range maxOpen - 2 {
+	for range maxOpen - 1 {
 		l.want(outcome.Counts{Ends: 1, Failures: 1})
 	}
-	l.want(outcome.Counts{Unobserved: true})
+	l.want(outcome.Counts{Unobserved: true, Loss: outcome.Loss{Missed: 3}})
 	l.want(outcome.Counts{Unobserved: true})
 	l.want(outcome.Counts{Ends: 1, Failures: 1})
 	l.want(outcome.Counts{})
@@ -183,24 +192,58 @@ func TestCutLater(t *testing.T) {
 	l.want(outcome.Counts{Ends: 2, Failures: 1, Loss: outcome.Loss{Cut: 1, Missed: 1}})
 }
 
-// If a plan comes after its windows have begun, the counts in these windows are missed.
+// If a plan comes after its windows have begun, the counts of outcomes that are observed as before go on. Windows
+// of other outcomes are not observed until the plan has come.
 func TestLatePlan(t *testing.T) {
 	everything := spec("a", 3)
 	everything.Detail = outcome.Everything
-	l := newAccount(t, plan(0, everything, spec("b", 3)))
-	for _, name := range []string{"a", "b"} {
+	l := newAccount(t, plan(0, spec("b", 3), everything, spec("dropped", 3), spec("changed", 3)))
+	for _, name := range []string{"a", "b", "dropped", "changed"} {
 		l.put(name, 99, 0, outcome.Failure)
 		l.put(name, 101, 0, outcome.Failure)
+		l.put(name, 201, 0, outcome.Failure)
 	}
-	l.plan(plan(100*ms, everything))
-	one := outcome.Counts{Ends: 1, Failures: 1}
-	late := one
-	late.Loss.Missed = 1
-	l.want(late, one)
-	l.want(outcome.Counts{})
+	l.planAt(plan(100*ms, everything, spec("b", 3), spec("new", 3), spec("changed", 4)), 202*ms)
+	for _, name := range []string{"a", "b", "new", "changed"} {
+		l.put(name, 203, 0, outcome.Failure)
+		l.put(name, 301, 0, outcome.Failure)
+	}
+	unobserved := outcome.Counts{Unobserved: true}
+	one, two := outcome.Counts{Ends: 1, Failures: 1}, outcome.Counts{Ends: 2, Failures: 2}
+	lost := outcome.Counts{Unobserved: true, Loss: outcome.Loss{Missed: 2}} // of both windows
+	l.want(one, one, one, one)
+	l.want(one, one, unobserved, lost)
+	partly := outcome.Counts{Unobserved: true, Ends: 1, Loss: outcome.Loss{Missed: 1}}
+	l.want(two, two, partly, partly)
+	l.want(one, one, one, one)
+	l.want(outcome.Counts{}, outcome.Counts{}, outcome.Counts{}, outcome.Counts{})
 	if left := l.budget.Left(); left != intake.MaxKept {
 		t.Errorf("%d of %d left", left, intake.MaxKept)
 	}
+	if !l.Idle() {
+		t.Error("it is not idle")
+	}
+}
+
+// If a late plan has other windows, those that were counted are not observed, and others are.
+func TestLatePlanOfOtherWindows(t *testing.T) {
+	l := newAccount(t, plan(0, spec("a", 3)))
+	for _, at := range []int64{99, 101, 102, 301} {
+		l.put("a", at, 0, outcome.Failure)
+	}
+	other := plan(100*ms, spec("a", 3))
+	other.Window = 50 * time.Millisecond
+	l.planAt(other, 302*ms)
+	for _, at := range []int64{303, 451} {
+		l.put("a", at, 0, outcome.Failure)
+	}
+	l.want(outcome.Counts{Ends: 1, Failures: 1})
+	l.want(outcome.Counts{Unobserved: true, Loss: outcome.Loss{Missed: 4}})
+	for range 5 {
+		l.want(outcome.Counts{Unobserved: true})
+	}
+	l.want(outcome.Counts{})
+	l.want(outcome.Counts{Ends: 1, Failures: 1})
 }
 
 // A plan that has not begun is replaced without effect.
@@ -224,7 +267,7 @@ func TestPlanRefused(t *testing.T) {
 		"no bins":         plan(400*ms, spec("a", 0)),
 		"twice":           plan(400*ms, spec("a", 3), spec("a", 4)),
 	} {
-		if _, err := first.With(p, 300*ms, nameOf); !errors.Is(err, ErrPlan) {
+		if _, err := first.With(p, 300*ms, 0, nameOf); !errors.Is(err, ErrPlan) {
 			t.Errorf("%s: error %v, want %v", what, err, ErrPlan)
 		}
 	}

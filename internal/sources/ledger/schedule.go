@@ -43,13 +43,15 @@ type Observation struct {
 	name     string // of its spans
 	index    int    // index of the spec in its era
 	from     int64  // its beginning
+	learned  int64  // since then it is counted; 0: since its beginning. A plan may come late
 	replaces bool   // the outcome was observed differently before
 }
 
 // With returns the schedule with another plan. The plan follows the last one or replaces it. It
-// must not begin before next, the beginning of the next window to be collected. The error wraps
-// [ErrPlan].
-func (s Schedule) With(p outcome.Plan, next int64, name Namer) (Schedule, error) {
+// must not begin before next, the beginning of the next window to be collected. If it begins before now,
+// windows of outcomes that were not observed in the same way before are not observed until now. The error
+// wraps [ErrPlan].
+func (s Schedule) With(p outcome.Plan, next, now int64, name Namer) (Schedule, error) {
 	if p.Window <= 0 {
 		return nil, fmt.Errorf("%w: windows of %v", ErrPlan, p.Window)
 	}
@@ -69,7 +71,7 @@ func (s Schedule) With(p outcome.Plan, next int64, name Namer) (Schedule, error)
 		if e.byName[c.name] != nil {
 			return nil, fmt.Errorf("%w: two outcomes of the name %q", ErrPlan, c.name)
 		}
-		c.follow(s)
+		c.follow(s, now)
 		e.Observations = append(e.Observations, c)
 		e.byName[c.name] = c
 	}
@@ -142,18 +144,21 @@ func newObservation(index int, spec outcome.Spec, namer Namer, from int64) (*Obs
 
 // follow connects an observation to the previous one. An observation continues even if the detail of its
 // instances changes, because its counts mean the same.
-func (c *Observation) follow(s Schedule) {
+func (c *Observation) follow(s Schedule, now int64) {
 	if len(s) == 0 {
 		return
 	}
 	before := s[len(s)-1].byName[c.name]
-	switch {
-	case before == nil:
-	case before.Spec.Name == c.Spec.Name && before.Grid == c.Grid:
-		c.from, c.replaces = before.from, before.replaces
-	default:
-		c.replaces = true
+	if c.continues(before) {
+		c.from, c.learned, c.replaces = before.from, before.learned, before.replaces
+		return
 	}
+	c.learned, c.replaces = now, before != nil
+}
+
+// continues reports whether an observation has the same counts as an earlier one, which may be nil.
+func (c *Observation) continues(before *Observation) bool {
+	return before != nil && before.Spec.Name == c.Spec.Name && before.Grid == c.Grid
 }
 
 // From returns the time from which the outcome is observed in this way.

@@ -45,7 +45,7 @@ func TestRingNotFoundYet(t *testing.T) {
 				notices: intake.NewNotices(func() int64 { return 0 }), vms: make(map[int]*station),
 			}
 			var err error
-			if s.schedule, err = ledger.Schedule(nil).With(outcome.Plan{Window: 100 * time.Millisecond, Specs: []outcome.Spec{spec("a", time.Second)}}, 0, nameOf); err != nil {
+			if s.schedule, err = ledger.Schedule(nil).With(outcome.Plan{Window: 100 * time.Millisecond, Specs: []outcome.Spec{spec("a", time.Second)}}, 0, 0, nameOf); err != nil {
 				t.Fatal(err)
 			}
 			st := &station{id: outcome.VM{PID: 7}, absence: test.absence}
@@ -73,7 +73,7 @@ func TestSearchAfterWindow(t *testing.T) {
 	} {
 		s := &Source{now: func() int64 { return int64(test.now) }}
 		var err error
-		if s.schedule, err = ledger.Schedule(nil).With(outcome.Plan{From: int64(time.Second), Window: test.window}, 0, nameOf); err != nil {
+		if s.schedule, err = ledger.Schedule(nil).With(outcome.Plan{From: int64(time.Second), Window: test.window}, 0, 0, nameOf); err != nil {
 			t.Fatal(err)
 		}
 		if got := s.pause(); got != test.want {

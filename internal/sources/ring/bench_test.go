@@ -26,7 +26,7 @@ func BenchmarkRecords(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, err := ledger.Schedule(nil).With(outcome.Plan{Window: time.Hour, Specs: []outcome.Spec{spec("a", 20*time.Millisecond)}}, 0, nameOf)
+	s, err := ledger.Schedule(nil).With(outcome.Plan{Window: time.Hour, Specs: []outcome.Spec{spec("a", 20*time.Millisecond)}}, 0, 0, nameOf)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func handOf(t *testing.T, beam *erlang.VM, specs ...outcome.Spec) *hand {
 	if err := h.begin(monotonic.Now); err != nil {
 		t.Fatal(err)
 	}
-	if h.s, err = ledger.Schedule(nil).With(outcome.Plan{From: h.from, Window: handWindow, Specs: specs}, h.from, nameOf); err != nil {
+	if h.s, err = ledger.Schedule(nil).With(outcome.Plan{From: h.from, Window: handWindow, Specs: specs}, h.from, 0, nameOf); err != nil {
 		t.Fatal(err)
 	}
 	h.open(ledger.NewBook(h.id, h.from, intake.NewBudget(intake.MaxKept)))

@@ -412,7 +412,7 @@ func (o *observed) collect(e *ledger.Era, w outcome.Window) []intake.Cell {
 	isBlind := o.isBlind(w)
 	for i := range cells {
 		if isBlind || o.isLate(w) && cells[i].Counts.Loss.Missed > 0 || o.nameless.hides(e.Observations[i].Spec.Span, w) {
-			cells[i] = blind(cells[i])
+			cells[i] = ledger.Unobserved(cells[i])
 		}
 	}
 	o.nameless.forget(w)
@@ -422,18 +422,6 @@ func (o *observed) collect(e *ledger.Era, w outcome.Window) []intake.Cell {
 // isLate reports whether this window counts the loss of instances in windows that were collected
 // before the ring was found. With such a loss, the window does not count as observed.
 func (o *observed) isLate(w outcome.Window) bool { return w.From == o.first && o.from < o.first }
-
-// blind marks the cell of a window that was not completely observed: its counts are only a part of
-// what happened.
-func blind(c intake.Cell) intake.Cell {
-	n := c.Counts
-	loss := n.Loss
-	loss.Missed += n.Instances()
-	return intake.Cell{Counts: outcome.Counts{
-		Outcome: n.Outcome, VM: n.VM, Starts: n.Starts, Ends: n.Ends, Orphans: n.Orphans, Lates: n.Lates,
-		Bins: make([]uint64, len(n.Bins)), Loss: loss, Unobserved: true,
-	}}
-}
 
 // isBlind reports whether a window was not completely observed. Before the ring was made, there was
 // nothing to observe.

@@ -47,7 +47,7 @@ func newWorld(t testing.TB, specs ...outcome.Spec) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.s, err = ledger.Schedule(nil).With(outcome.Plan{Window: 100 * time.Millisecond, Specs: specs}, 0, nameOf); err != nil {
+	if w.s, err = ledger.Schedule(nil).With(outcome.Plan{Window: 100 * time.Millisecond, Specs: specs}, 0, 0, nameOf); err != nil {
 		t.Fatal(err)
 	}
 	w.o = newObserved(outcome.VM{PID: 7}, 0, r, closer{})
@@ -504,7 +504,7 @@ func TestNewRing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := ledger.Schedule(nil).With(outcome.Plan{Window: 100 * time.Millisecond, Specs: []outcome.Spec{spec("a", time.Second)}}, 0, nameOf)
+		s, err := ledger.Schedule(nil).With(outcome.Plan{Window: 100 * time.Millisecond, Specs: []outcome.Spec{spec("a", time.Second)}}, 0, 0, nameOf)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -656,7 +656,7 @@ func TestPlanChanges(t *testing.T) {
 	w.poll(1)
 	cut, other := w.start(0, 1, 80*ms), w.start(0, 2, 80*ms)
 	w.poll(85)
-	next, err := w.s.With(outcome.Plan{From: 100 * ms, Window: 100 * time.Millisecond, Specs: []outcome.Spec{spec("a", 40*time.Millisecond), spec("b", 50*time.Millisecond)}}, 0, nameOf)
+	next, err := w.s.With(outcome.Plan{From: 100 * ms, Window: 100 * time.Millisecond, Specs: []outcome.Spec{spec("a", 40*time.Millisecond), spec("b", 50*time.Millisecond)}}, 0, 0, nameOf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -891,7 +891,7 @@ func (p *planned) plan(t testing.TB, from int64, dMax time.Duration) {
 	t.Helper()
 	a, b := spec("a", dMax), spec("b", 40*time.Millisecond)
 	a.Detail, b.Detail = p.detail, p.detail
-	s, err := p.s.With(outcome.Plan{From: from, Window: 100 * time.Millisecond, Specs: []outcome.Spec{a, b}}, 0, nameOf)
+	s, err := p.s.With(outcome.Plan{From: from, Window: 100 * time.Millisecond, Specs: []outcome.Spec{a, b}}, 0, 0, nameOf)
 	if err != nil {
 		t.Fatal(err)
 	}

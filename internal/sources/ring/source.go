@@ -211,7 +211,7 @@ func New(ctx context.Context, cfg Config) (*Source, error) {
 	s := newSource(cfg)
 	cfg.Plan.Specs = slices.Clone(cfg.Plan.Specs)
 	var err error
-	if s.schedule, err = ledger.Schedule(nil).With(cfg.Plan, cfg.Plan.From, nameOf); err != nil {
+	if s.schedule, err = ledger.Schedule(nil).With(cfg.Plan, cfg.Plan.From, cfg.Plan.From, nameOf); err != nil {
 		return nil, err
 	}
 	s.noteKernel()
@@ -742,7 +742,7 @@ func (s *Source) Plan(_ context.Context, p outcome.Plan) error {
 		return errClosed
 	}
 	p.Specs = slices.Clone(p.Specs)
-	changed, err := s.schedule.With(p, s.next, nameOf)
+	changed, err := s.schedule.With(p, s.next, s.now(), nameOf)
 	if err != nil {
 		return err
 	}
@@ -825,7 +825,7 @@ func sum(a, b intake.Cell) intake.Cell {
 	}
 	c := intake.Cell{Counts: n, Kept: slices.Concat(a.Kept, b.Kept)}
 	if n.Unobserved {
-		return blind(c)
+		return ledger.Unobserved(c)
 	}
 	return c
 }

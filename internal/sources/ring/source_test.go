@@ -53,7 +53,7 @@ func newFakeSource(t *testing.T, rings ...*gatedMemory) *Source {
 	ctx, cancel := context.WithCancel(t.Context())
 	s.cancel, s.next = cancel, s.now()
 	var err error
-	s.schedule, err = ledger.Schedule(nil).With(outcome.Plan{From: s.next, Window: 100 * time.Millisecond, Specs: []outcome.Spec{spec("a", time.Minute)}}, s.next, nameOf)
+	s.schedule, err = ledger.Schedule(nil).With(outcome.Plan{From: s.next, Window: 100 * time.Millisecond, Specs: []outcome.Spec{spec("a", time.Minute)}}, s.next, 0, nameOf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +299,7 @@ func TestUnplacedVMs(t *testing.T) {
 			delete(s.vms, 1+pid)
 		}
 	}
-	schedule, err := ledger.Schedule(nil).With(outcome.Plan{Window: time.Second, Specs: []outcome.Spec{spec("a", time.Second)}}, 0, nameOf)
+	schedule, err := ledger.Schedule(nil).With(outcome.Plan{Window: time.Second, Specs: []outcome.Spec{spec("a", time.Second)}}, 0, 0, nameOf)
 	if err != nil {
 		t.Fatal(err)
 	}

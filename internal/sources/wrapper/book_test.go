@@ -72,7 +72,7 @@ func TestSystemClock(t *testing.T) {
 // BenchmarkLine measures parsing and counting a line, without allocation.
 func BenchmarkLine(b *testing.B) {
 	p := &inbound{book: newBook(outcome.VM{PID: 1}, 0, intake.NewBudget(intake.MaxKept)), notices: intake.NewNotices(monotonic.Now)}
-	s, err := ledger.Schedule(nil).With(plan(0, spec("worker_1", 50), spec("worker_2", 50)), 0, nameOf)
+	s, err := ledger.Schedule(nil).With(plan(0, spec("worker_1", 50), spec("worker_2", 50)), 0, 0, nameOf)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func BenchmarkLine(b *testing.B) {
 // A name that would be another command is rejected.
 func TestNameOf(t *testing.T) {
 	for _, name := range []string{"", "a\nstop_stub"} {
-		if _, err := ledger.Schedule(nil).With(plan(0, spec(name, 3)), 0, nameOf); !errors.Is(err, ErrPlan) {
+		if _, err := ledger.Schedule(nil).With(plan(0, spec(name, 3)), 0, 0, nameOf); !errors.Is(err, ErrPlan) {
 			t.Errorf("%q: error %v, want %v", name, err, ErrPlan)
 		}
 	}

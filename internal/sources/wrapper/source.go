@@ -132,7 +132,7 @@ func newSource(cfg Config, c clock, owner func(context.Context, net.Conn) (outco
 		refusals: newRefusals(),
 	}
 	cfg.Plan.Specs = slices.Clone(cfg.Plan.Specs)
-	first, err := ledger.Schedule(nil).With(cfg.Plan, cfg.Plan.From, nameOf)
+	first, err := ledger.Schedule(nil).With(cfg.Plan, cfg.Plan.From, cfg.Plan.From, nameOf)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func (s *Source) Plan(_ context.Context, p outcome.Plan) error {
 		return errClosed
 	}
 	p.Specs = slices.Clone(p.Specs)
-	changed, err := (*s.schedule.Load()).With(p, s.next, nameOf)
+	changed, err := (*s.schedule.Load()).With(p, s.next, s.clock.now(), nameOf)
 	if err != nil {
 		return err
 	}
