@@ -28,6 +28,7 @@ type Engine struct {
 	known    map[outcome.VM]bool // the same VMs as a set
 	countsOf map[string][]int    // indexes of the batch's counts, by outcome
 	rowsOf   map[string][]int    // indexes of the frame's outcomes, by name
+	claims   []claim             // of the rows of the frame
 	omitted  int                 // rows without room in the last frame
 	notices  []outcome.Notice    // notices for the next frame
 	begun    bool                // a window was observed, at least for some outcome
@@ -303,23 +304,16 @@ func (e *Engine) observe(f *Frame, b *outcome.Batch) error {
 	e.index(b)
 	clear(e.rows)
 	empty(e.rowsOf)
-	room := e.room()
+	claims, omitted := e.claim(b)
+	omitted += e.admit(claims)
 	rows := f.Outcomes[:0]
-	for i := range e.system.Outcomes {
-		p := &e.system.Outcomes[i]
-		name := p.Spec.Name
-		for _, j := range e.countsOf[name] {
-			if room.take(e, p, b.Counts[j].VM) {
-				rows = append(rows, reuse(rows, p, b.Window, b.Counts[j]))
-			}
-		}
-		if len(e.countsOf[name]) > 0 {
-			continue
-		}
-		for _, vm := range e.counted {
-			if room.take(e, p, vm) {
-				rows = append(rows, reuse(rows, p, b.Window, outcome.Counts{Outcome: name, VM: vm}))
-			}
+	for _, c := range claims {
+		switch {
+		case !c.admitted:
+		case c.counts < 0:
+			rows = append(rows, reuse(rows, c.p, b.Window, outcome.Counts{Outcome: c.p.Spec.Name, VM: c.vm}))
+		default:
+			rows = append(rows, reuse(rows, c.p, b.Window, b.Counts[c.counts]))
 		}
 	}
 	f.Outcomes = rows
@@ -330,9 +324,9 @@ func (e *Engine) observe(f *Frame, b *outcome.Batch) error {
 		e.rows[seriesKey{rows[i].Name, rows[i].VM}] = i
 		e.rowsOf[rows[i].Name] = append(e.rowsOf[rows[i].Name], i)
 	}
-	if room.omitted != e.omitted {
-		e.omitted = room.omitted
-		f.Notices = append(f.Notices, outcome.Notice{Text: room.notice()})
+	if omitted != e.omitted {
+		e.omitted = omitted
+		f.Notices = append(f.Notices, outcome.Notice{Text: roomNotice(omitted)})
 	}
 	e.forget(b.Window)
 	return nil
@@ -393,8 +387,7 @@ func (e *Engine) observeOutcome(p *Outcome) error {
 		return err
 	}
 	s.seen = sighting{e.frame.Number, p.Window.To}
-	c := &p.Counts
-	s.lively = s.lively || c.Starts+c.Ends+c.Instances()+c.Loss.Total() > 0
+	s.lively = s.lively || isLively(&p.Counts)
 	p.Seen = s.lively
 	s.updateSilence(p)
 	s.instances = s.instances[:0]

@@ -343,27 +343,33 @@ func TestSizeOfASeries(t *testing.T) {
 	}
 }
 
-// Data that fits exactly gets room. Data that does not fit is counted as left out.
-func TestRoomForOne(t *testing.T) {
-	p := OutcomeSystem{Spec: outcome.Spec{Name: "a", Span: "a", BinWidth: time.Millisecond, Bins: 10}}
-	e, err := NewEngine(&System{Window: time.Second, History: 30, Outcomes: []OutcomeSystem{p}})
-	if err != nil {
-		t.Fatal(err)
+// Rows that fit exactly get room. One more does not.
+func TestRoomForSome(t *testing.T) {
+	of := func(bins int) *OutcomeSystem {
+		return &OutcomeSystem{Spec: outcome.Spec{Name: "a", Span: "a", BinWidth: time.Millisecond, Bins: bins}}
 	}
-	vm := outcome.VM{PID: 1}
-	e.known[vm] = true
-	size := e.size(&p)
-	for _, tt := range []struct {
-		before, after room
-		fits          bool
+	const words = MaxHistories / 8 / (30 + 10) // of a bin's edges, in 30 windows
+	for _, test := range []struct {
+		bins  []int
+		fit   int
+		title string
 	}{
-		{room{rows: 1, bytes: size}, room{}, true},
-		{room{rows: 2, bytes: size + 1, omitted: 3}, room{rows: 1, bytes: 1, omitted: 3}, true},
-		{room{rows: 1, bytes: size - 1}, room{rows: 1, bytes: size - 1, omitted: 1}, false},
-		{room{rows: 0, bytes: size, omitted: 1}, room{bytes: size, omitted: 2}, false},
+		{[]int{words/2 - 1, words - words/2 - 1}, 2, "two halves"},
+		{[]int{words/2 - 1, words - words/2}, 1, "one bin too many"},
+		{[]int{words}, 0, "larger than all"},
+		{[]int{words, 1}, 1, "a small one after one that is larger than all"},
 	} {
-		if r := tt.before; r.take(e, &p, vm) != tt.fits || r != tt.after {
-			t.Errorf("%+v becomes %+v, want %+v", tt.before, r, tt.after)
+		e, err := NewEngine(&System{Window: time.Second, History: 30, Outcomes: []OutcomeSystem{*of(10)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var claims []claim
+		for i, bins := range test.bins {
+			claims = append(claims, claim{p: of(bins), vm: outcome.VM{PID: i + 1}})
+		}
+		omitted := e.admit(claims)
+		if fit := len(claims) - omitted; fit != test.fit {
+			t.Errorf("%s: %d fit, want %d", test.title, fit, test.fit)
 		}
 	}
 }

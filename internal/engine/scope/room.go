@@ -1,7 +1,9 @@
 package scope
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/beamscope/beamscope/dq"
 	"github.com/beamscope/beamscope/internal/engine/outcome"
@@ -14,48 +16,117 @@ const (
 	MaxHistories = 1 << 30 // bytes of all histories together
 )
 
-// A room tracks how much of an engine's memory is still free in a window.
-type room struct {
-	rows    int
-	bytes   int64
-	omitted int // rows that did not fit
+// A claim is a row that needs room.
+type claim struct {
+	p        *OutcomeSystem
+	vm       outcome.VM
+	counts   int  // index in the batch, or -1 if the row has none
+	lively   bool // the VM has had events of the outcome
+	admitted bool
 }
 
-// room returns the room that the existing series leave free.
-func (e *Engine) room() room {
-	r := room{rows: MaxRows, bytes: MaxHistories}
+// claim returns the claims of a batch, in the order of the frame, and the number of those whose VM has no room.
+func (e *Engine) claim(b *outcome.Batch) (claims []claim, without int) {
+	claims = e.claims[:0]
+	add := func(p *OutcomeSystem, vm outcome.VM, counts int) {
+		if !e.known[vm] {
+			without++
+			return
+		}
+		s := e.series[seriesKey{p.Spec.Name, vm}]
+		lively := s != nil && s.lively || counts >= 0 && isLively(&b.Counts[counts])
+		claims = append(claims, claim{p: p, vm: vm, counts: counts, lively: lively})
+	}
+	for i := range e.system.Outcomes {
+		p := &e.system.Outcomes[i]
+		of := e.countsOf[p.Spec.Name]
+		for _, j := range of {
+			add(p, b.Counts[j].VM, j)
+		}
+		if len(of) > 0 {
+			continue
+		}
+		for _, vm := range e.counted {
+			add(p, vm, -1)
+		}
+	}
+	e.claims = claims
+	return claims, without
+}
+
+// isLively reports whether anything happened in a window.
+func isLively(c *outcome.Counts) bool { return c.Starts+c.Ends+c.Instances()+c.Loss.Total() > 0 }
+
+// admit gives room to claims, and returns the number of those without room. If there is not enough, the VMs take
+// turns: a VM with many outcomes does not take the room of others. Outcomes that have had events come first. The
+// series of a claim without room is dropped.
+func (e *Engine) admit(claims []claim) (omitted int) {
+	free, rows := e.free(claims), MaxRows
+	if e.fit(claims, free, rows) {
+		return 0
+	}
+	for _, i := range inTurn(claims) {
+		c := &claims[i]
+		size := e.size(c.p)
+		if c.admitted = rows > 0 && free >= size; c.admitted {
+			rows--
+			free -= size
+			continue
+		}
+		omitted++
+		delete(e.series, seriesKey{c.p.Spec.Name, c.vm})
+	}
+	return omitted
+}
+
+// fit admits all claims if there is enough room for them, and reports whether there is.
+func (e *Engine) fit(claims []claim, free int64, rows int) bool {
+	for i := range claims {
+		free -= e.size(claims[i].p)
+		claims[i].admitted = true
+	}
+	return free >= 0 && len(claims) <= rows
+}
+
+// free returns the bytes that the series of other rows than these leave.
+func (e *Engine) free(claims []claim) int64 {
+	free := int64(MaxHistories)
 	for key := range e.series {
-		r.bytes -= e.size(&e.system.Outcomes[e.byName[key.name]])
+		free -= e.size(&e.system.Outcomes[e.byName[key.name]])
 	}
-	return r
+	for i := range claims {
+		if c := &claims[i]; e.series[seriesKey{c.p.Spec.Name, c.vm}] != nil {
+			free += e.size(c.p)
+		}
+	}
+	return free
 }
 
-// take takes memory for a row, and reports whether there was enough.
-func (r *room) take(e *Engine, p *OutcomeSystem, vm outcome.VM) bool {
-	if !e.known[vm] {
-		r.omitted++
-		return false
+// inTurn returns the indexes of claims in the order in which they get room: the first claim of each VM, then the
+// second one of each, and so on.
+func inTurn(claims []claim) []int {
+	order, turn := make([]int, 0, len(claims)), make([]int, len(claims))
+	taken := make(map[outcome.VM]int)
+	for _, lively := range []bool{true, false} {
+		for i, c := range claims {
+			if c.lively == lively {
+				turn[i] = taken[c.vm]
+				taken[c.vm]++
+				order = append(order, i)
+			}
+		}
 	}
-	var size int64
-	if _, ok := e.series[seriesKey{p.Spec.Name, vm}]; !ok {
-		size = e.size(p)
-	}
-	if r.rows < 1 || r.bytes < size {
-		r.omitted++
-		return false
-	}
-	r.rows--
-	r.bytes -= size
-	return true
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(turn[i], turn[j]) })
+	return order
 }
 
-// notice describes what a frame leaves out.
-func (r *room) notice() string {
-	if r.omitted == 0 {
+// roomNotice describes what a frame leaves out.
+func roomNotice(omitted int) string {
+	if omitted == 0 {
 		return "all outcomes of all VMs are shown again"
 	}
 	return fmt.Sprintf("%d outcomes of VMs are not shown, because there is room for %d VMs and for histories of %d MiB: "+
-		"observe fewer VMs, or use fewer bins or a shorter history", r.omitted, MaxVMs, MaxHistories>>20)
+		"observe fewer VMs, or use fewer bins or a shorter history", omitted, MaxVMs, MaxHistories>>20)
 }
 
 // size returns an upper bound of the bytes of an outcome's series. It needs one word for each edge

@@ -88,3 +88,39 @@ func TestRowsAreBounded(t *testing.T) {
 		t.Errorf("%d rows, %q", len(f.Outcomes), f.NoticeTexts())
 	}
 }
+
+// A VM with many outcomes does not take the room of other VMs: they take turns. Outcomes with events come first.
+func TestVMsTakeTurns(t *testing.T) {
+	const bins = 1 << 16
+	var specs []outcome.Spec
+	for i := range 40 {
+		specs = append(specs, spec(fmt.Sprintf("many%d", i), bins))
+	}
+	specs = append(specs, spec("one", bins))
+	p := newPlay(t, system(t, "", specs...))
+	many, one := outcome.VM{PID: 1}, outcome.VM{PID: 2}
+	shown := func(vms ...outcome.VM) (rows []string) {
+		var all []outcome.Counts
+		for _, s := range specs {
+			for _, vm := range vms {
+				c := outcome.Counts{Outcome: s.Name, VM: vm, Bins: make([]uint64, bins)}
+				if (s.Name == "one") == (vm == one) {
+					c.Starts, c.Ends, c.Failures = 1, 1, 1
+				}
+				all = append(all, c)
+			}
+		}
+		for _, o := range p.step(all...).Outcomes {
+			if o.VM == one && o.Seen {
+				rows = append(rows, o.Name)
+			}
+		}
+		return rows
+	}
+	shown(many) // takes all of the room
+	for range 2 {
+		if got := shown(many, one); len(got) != 1 || got[0] != "one" {
+			t.Fatalf("of the other VM %q is shown", got)
+		}
+	}
+}
