@@ -324,9 +324,9 @@ func (e *Engine) observe(f *Frame, b *outcome.Batch) error {
 		e.rows[seriesKey{rows[i].Name, rows[i].VM}] = i
 		e.rowsOf[rows[i].Name] = append(e.rowsOf[rows[i].Name], i)
 	}
-	if omitted != e.omitted {
+	if f.Omitted = omitted; omitted != e.omitted {
 		e.omitted = omitted
-		f.Notices = append(f.Notices, outcome.Notice{Text: roomNotice(omitted)})
+		f.Notices = append(f.Notices, outcome.Notice{Text: OmittedText(omitted)})
 	}
 	e.forget(b.Window)
 	return nil

@@ -21,6 +21,9 @@ type Frame struct {
 	// Outcomes are in the order of the system. An outcome has an entry for each of its VMs.
 	Outcomes []Outcome
 
+	// Omitted is the number of outcomes of VMs that are not in Outcomes, because they have no room.
+	Omitted int
+
 	Fired    []Firing         // triggers that fired in this window
 	Notices  []outcome.Notice // what changed since the last frame, for example that a new history begins
 	Rejected outcome.Rejected

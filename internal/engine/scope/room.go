@@ -14,6 +14,7 @@ const (
 	MaxVMs       = 256     // VMs in a frame; several times the limit of a live run
 	MaxRows      = 1 << 16 // rows of a frame: outcomes times VMs
 	MaxHistories = 1 << 30 // bytes of all histories together
+	MaxBins      = 1 << 23 // bins of all rows of a frame, as many as a recording holds
 )
 
 // A claim is a row that needs room.
@@ -61,16 +62,13 @@ func isLively(c *outcome.Counts) bool { return c.Starts+c.Ends+c.Instances()+c.L
 // turns: a VM with many outcomes does not take the room of others. Outcomes that have had events come first. The
 // series of a claim without room is dropped.
 func (e *Engine) admit(claims []claim) (omitted int) {
-	free, rows := e.free(claims), MaxRows
-	if e.fit(claims, free, rows) {
+	left := room{e.free(claims), MaxRows, MaxBins}
+	if e.fit(claims, left) {
 		return 0
 	}
 	for _, i := range inTurn(claims) {
 		c := &claims[i]
-		size := e.size(c.p)
-		if c.admitted = rows > 0 && free >= size; c.admitted {
-			rows--
-			free -= size
+		if c.admitted = left.take(e.size(c.p), c.p.Spec.Bins); c.admitted {
 			continue
 		}
 		omitted++
@@ -79,13 +77,32 @@ func (e *Engine) admit(claims []claim) (omitted int) {
 	return omitted
 }
 
-// fit admits all claims if there is enough room for them, and reports whether there is.
-func (e *Engine) fit(claims []claim, free int64, rows int) bool {
+// fit admits claims while there is enough room for them, and reports whether there is enough for all.
+func (e *Engine) fit(claims []claim, left room) bool {
 	for i := range claims {
-		free -= e.size(claims[i].p)
-		claims[i].admitted = true
+		c := &claims[i]
+		if c.admitted = left.take(e.size(c.p), c.p.Spec.Bins); !c.admitted {
+			return false
+		}
 	}
-	return free >= 0 && len(claims) <= rows
+	return true
+}
+
+// A room is what is left of a frame's limits.
+type room struct {
+	bytes      int64
+	rows, bins int
+}
+
+// take takes the room of a row, and reports whether there was enough.
+func (r *room) take(bytes int64, bins int) bool {
+	if r.rows < 1 || r.bytes < bytes || r.bins < bins {
+		return false
+	}
+	r.rows--
+	r.bytes -= bytes
+	r.bins -= bins
+	return true
 }
 
 // free returns the bytes that the series of other rows than these leave.
@@ -120,13 +137,23 @@ func inTurn(claims []claim) []int {
 	return order
 }
 
-// roomNotice describes what a frame leaves out.
-func roomNotice(omitted int) string {
+// OmittedText describes what a frame leaves out, see [Frame.Omitted].
+func OmittedText(omitted int) string {
 	if omitted == 0 {
 		return "all outcomes of all VMs are shown again"
 	}
 	return fmt.Sprintf("%d outcomes of VMs are not shown, because there is room for %d VMs and for histories of %d MiB: "+
 		"observe fewer VMs, or use fewer bins or a shorter history", omitted, MaxVMs, MaxHistories>>20)
+}
+
+// keepShown removes from a batch what the frame leaves out.
+func (e *Engine) keepShown(b *outcome.Batch) {
+	if e.omitted == 0 {
+		return
+	}
+	shown := func(name string, vm outcome.VM) bool { _, ok := e.rows[seriesKey{name, vm}]; return ok }
+	b.Counts = slices.DeleteFunc(slices.Clone(b.Counts), func(c outcome.Counts) bool { return !shown(c.Outcome, c.VM) })
+	b.Instances = slices.DeleteFunc(slices.Clone(b.Instances), func(i outcome.Instance) bool { return !shown(i.Outcome, i.VM) })
 }
 
 // size returns an upper bound of the bytes of an outcome's series. It needs one word for each edge

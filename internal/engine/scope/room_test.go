@@ -124,3 +124,25 @@ func TestVMsTakeTurns(t *testing.T) {
 		}
 	}
 }
+
+// A frame has at most as many bins as a recording holds, and observers get the counts of its rows only.
+func TestBinsAreBounded(t *testing.T) {
+	const bins, outcomes, vms = 1 << 10, 200, 50
+	var specs []outcome.Spec
+	for i := range outcomes {
+		specs = append(specs, spec(fmt.Sprintf("a%d", i), bins))
+	}
+	s := system(t, "", specs...)
+	s.History = 1
+	p := newPlay(t, s)
+	var all []outcome.Counts
+	for _, s := range specs {
+		for pid := range vms {
+			all = append(all, outcome.Counts{Outcome: s.Name, VM: outcome.VM{PID: pid + 1}, Bins: make([]uint64, bins)})
+		}
+	}
+	f := p.step(all...)
+	if f.Omitted != outcomes*vms-len(f.Outcomes) || len(f.Outcomes) != scope.MaxBins/bins {
+		t.Errorf("%d rows, and %d are left out", len(f.Outcomes), f.Omitted)
+	}
+}

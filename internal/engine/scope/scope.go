@@ -20,7 +20,8 @@ type Observer interface {
 	// Its From may be earlier.
 	Configured(s *System, p outcome.Plan) error
 
-	// Framed is called for each window, with its batch and its frame.
+	// Framed is called for each window, with its batch and its frame. The batch lacks what the frame leaves
+	// out, see [Frame.Omitted].
 	Framed(b *outcome.Batch, f *Frame) error
 
 	// Noticed is called with a notice of the source.
@@ -184,6 +185,7 @@ func (s *Scope) step(ctx context.Context, w outcome.Window) (seen progress, err 
 		return seen, err
 	}
 	seen.observed = seen.hasOutcomes && isObserved(&batch)
+	s.engine.keepShown(&batch)
 	return seen, s.eachObserver(func(o Observer) error { return o.Framed(&batch, frame) })
 }
 

@@ -33,6 +33,23 @@ type recorder struct {
 	create func() (*recording.Writer, error)
 	w      *recording.Writer // nil before the first configuration
 	failed error             // error that a write has already returned
+	omitted
+}
+
+// A recording holds the largest frame.
+const _ = uint(recording.MaxTotalBins - scope.MaxBins)
+
+// An omitted is the number of outcomes of VMs that the last frame left out. The batch lacks them, and a recording of
+// the batch says so.
+type omitted int
+
+// note calls notice if the number in a frame has changed.
+func (o *omitted) note(f *scope.Frame, notice func(*outcome.Notice) error) error {
+	if f.Omitted == int(*o) {
+		return nil
+	}
+	*o = omitted(f.Omitted)
+	return notice(&outcome.Notice{Text: scope.OmittedText(f.Omitted)})
 }
 
 // Configured implements [scope.Observer].
@@ -54,7 +71,12 @@ func (r *recorder) returned(err error) error {
 }
 
 // Framed implements [scope.Observer].
-func (r *recorder) Framed(b *outcome.Batch, _ *scope.Frame) error { return r.returned(r.w.Batch(b)) }
+func (r *recorder) Framed(b *outcome.Batch, f *scope.Frame) error {
+	if err := r.note(f, r.w.Notice); err != nil {
+		return r.returned(err)
+	}
+	return r.returned(r.w.Batch(b))
+}
 
 // Noticed implements [scope.Observer].
 func (r *recorder) Noticed(n outcome.Notice) error { return r.returned(r.w.Notice(&n)) }
@@ -75,6 +97,7 @@ func (r *recorder) close() error {
 type keeper struct {
 	*snapshot.Keeper
 	notify func(outcome.Notice)
+	omitted
 
 	mu   sync.Mutex
 	said []string // messages of the goroutine that writes
@@ -177,6 +200,7 @@ func (k *keeper) Configured(s *scope.System, p outcome.Plan) error {
 
 // Framed implements [scope.Observer].
 func (k *keeper) Framed(b *outcome.Batch, f *scope.Frame) error {
+	k.check(k.note(f, k.Notice))
 	k.check(k.Batch(b))
 	for _, x := range f.Fired {
 		k.check(k.Fire(&recording.Cause{
