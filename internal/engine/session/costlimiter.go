@@ -47,6 +47,7 @@ type costLimiter struct {
 	look  []string // built-in outcomes that are still to be added
 	calm  int      // number of windows since the last change
 	blind int      // number of windows since the last change in which an outcome was not observed
+	since int64    // windows that begin earlier do not show what was left out last, nanoseconds of CLOCK_MONOTONIC
 
 	mu      sync.Mutex
 	wish    *wish // the wanted change, or nil
@@ -90,7 +91,7 @@ func (t *costLimiter) Framed(b *outcome.Batch, f *scope.Frame) error {
 	t.mu.Lock()
 	waiting := t.wish != nil || t.epoch < t.due
 	t.mu.Unlock()
-	if waiting || !isObserved(f) {
+	if waiting || !isObserved(f) || f.Window.From < t.since {
 		return nil
 	}
 	t.guard.IncludeUnobserved(b.Strangers)
@@ -139,6 +140,7 @@ func (t *costLimiter) leaveOut(exclude *price.Exclusion, why string) bool {
 	if errors.Is(err, outcome.ErrNotLeft) {
 		return false
 	}
+	t.since = monotonic.Now() // windows may be collected late, and several at once
 	t.say("%s", exclude.Left(why, length))
 	if err != nil {
 		t.say("%v", err)

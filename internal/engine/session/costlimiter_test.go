@@ -12,6 +12,7 @@ import (
 	"github.com/beamscope/beamscope/internal/engine/price"
 	"github.com/beamscope/beamscope/internal/engine/scope"
 	"github.com/beamscope/beamscope/internal/files/config"
+	"github.com/beamscope/beamscope/internal/host/monotonic"
 )
 
 // counted returns an outcome with this number of events.
@@ -259,5 +260,42 @@ func TestShortLivedProcesses(t *testing.T) {
 	}
 	if diff := cmp.Diff([]int{1001}, leaver.users); diff != "" {
 		t.Errorf("users: -want +got:\n%s", diff)
+	}
+}
+
+// Windows may be collected late, several at once. Those that began before a VM was left out do not show that yet, so
+// nothing else is given up because of them.
+func TestLateWindowsAfterLeavingOut(t *testing.T) {
+	s := &Session{config: config.Default()}
+	x, leaver := newCostLimiter(s, price.Limit{Share: 0.1}, nil), new(fakeLeaver)
+	x.leaver = leaver
+	f := &scope.Frame{
+		Window: outcome.Window{To: int64(time.Second)}, Cost: outcome.Cost{Events: 200_000, PerEvent: time.Microsecond},
+		Outcomes: []scope.Outcome{counted(outcome.Spec{Name: "gc", VM: outcome.Events{Builtin: "gc"}}, 1000)},
+	}
+	b := &outcome.Batch{
+		Loads: []outcome.Load{{VM: outcome.VM{PID: 7}, User: 1002, Events: 2000}, {VM: outcome.VM{PID: 8}, User: 1001, Events: 198_000}},
+		Users: []outcome.UserLoad{{User: 1002, Events: 2000}, {User: 1001, Events: 198_000}},
+	}
+	for len(leaver.users) == 0 {
+		if err := x.Framed(b, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b = &outcome.Batch{} // nobody in particular is to blame
+	for range 20 {
+		if err := x.Framed(b, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.Window = outcome.Window{From: monotonic.Now(), To: monotonic.Now() + int64(time.Second)}
+	var err error
+	for range 20 {
+		if err == nil {
+			err = x.Framed(b, f)
+		}
+	}
+	if !errors.Is(err, ErrPrice) {
+		t.Errorf("error %v, want %v", err, ErrPrice)
 	}
 }
