@@ -34,8 +34,8 @@ type Loss struct {
 	From, To int64
 }
 
-// add adds the loss of another part of the log.
-func (l *Loss) add(m Loss) {
+// Add adds another loss.
+func (l *Loss) Add(m Loss) {
 	switch {
 	case m == Loss{}:
 	case *l == Loss{}:
@@ -110,7 +110,7 @@ func (l *eventLog) read(before int64, fn func([]Event)) (loss Loss, err error) {
 		return Loss{}, ErrClosed
 	}
 	for i := range l.heads {
-		loss.add(l.readStripe(i, before))
+		loss.Add(l.readStripe(i, before))
 	}
 	slices.SortStableFunc(l.found, func(a, b kernelRecord) int { return cmp.Compare(a.Now, b.Now) })
 	n, _ := slices.BinarySearchFunc(l.found, uint64(max(before, 0)), func(r kernelRecord, t uint64) int { return cmp.Compare(r.Now, t) })

@@ -360,8 +360,8 @@ func TestSumOfLosses(t *testing.T) {
 		var got, want Loss
 		lost := map[int64]bool{}
 		for _, l := range all {
-			got.add(Loss{})
-			got.add(l)
+			got.Add(Loss{})
+			got.Add(l)
 			want.Events += l.Events
 			lost[l.From], lost[l.To] = true, true
 		}

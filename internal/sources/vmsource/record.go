@@ -3,12 +3,14 @@ package vmsource
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/beamscope/beamscope/internal/engine/outcome"
 
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/explain"
 	"github.com/beamscope/beamscope/internal/explain/trace"
+	"github.com/beamscope/beamscope/internal/host/monotonic"
 )
 
 // recordMost is the largest number of events that are kept for explanations.
@@ -21,6 +23,7 @@ type record struct {
 	callers *callers // functions that suspend processes; nil if not wanted
 
 	mu     sync.Mutex
+	pace   pace
 	log    explain.Log
 	batch  []bpf.Event // buffer for reading
 	chunks []chunk     // the events in the log, in order of time
@@ -54,12 +57,46 @@ func (r *record) read(events func(func([]bpf.Event)) (bpf.Loss, error)) error {
 	defer r.mu.Unlock()
 	r.batch = r.batch[:0]
 	missing, err := events(func(batch []bpf.Event) { r.batch = append(r.batch, batch...) })
+	begin := monotonic.Now()
+	if !r.pace.hasTime(begin) {
+		missing.Add(lossOf(r.batch))
+		r.batch = r.batch[:0]
+	}
 	if r.callers != nil {
 		r.callers.name(r.batch)
 	}
 	r.add(r.batch, missing)
+	r.pace.spend(monotonic.Now() - begin)
 	return err
 }
+
+// lossOf returns the loss of events that are not added.
+func lossOf(events []bpf.Event) (l bpf.Loss) {
+	for _, e := range events {
+		l.Add(bpf.Loss{Events: 1, From: e.Time, To: e.Time})
+	}
+	return l
+}
+
+// A pace limits the time for adding events to half of all time. Windows wait meanwhile, and the VMs of one user can
+// have so many open spans that each event takes long. Its zero value is ready for use.
+type pace struct {
+	at   int64 // of the last look, nanoseconds of CLOCK_MONOTONIC; 0: there was none
+	left int64 // nanoseconds that may be spent
+}
+
+// hasTime reports whether there is time for more events.
+func (p *pace) hasTime(now int64) bool {
+	const most = int64(time.Second)
+	earned := (now - p.at) / 2
+	if p.at == 0 {
+		earned = most
+	}
+	p.at, p.left = now, min(p.left+earned, most)
+	return p.left > 0
+}
+
+func (p *pace) spend(took int64) { p.left -= took }
 
 // off records the threads that are not running at present.
 func (r *record) off(threads []bpf.Event) {

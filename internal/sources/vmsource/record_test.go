@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/beamscope/beamscope/internal/engine/outcome"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/beamscope/beamscope/bpf"
 	"github.com/beamscope/beamscope/internal/explain"
 	"github.com/beamscope/beamscope/internal/explain/trace"
+	"github.com/beamscope/beamscope/internal/host/monotonic"
 )
 
 // A record keeps a limited number of events. Dropped events count as lost.
@@ -240,5 +242,44 @@ func TestNameTrace(t *testing.T) {
 		if s := tr.Spans[i]; s.Name != want[0] || s.OtherName != want[1] {
 			t.Errorf("span %d: %q, %q, want %q", i, s.Name, s.OtherName, want)
 		}
+	}
+}
+
+// Adding events takes at most half of all time. The events of the rest are lost, and the windows go on.
+func TestPace(t *testing.T) {
+	const second = int64(time.Second)
+	var p pace
+	for _, step := range []struct {
+		at, took int64
+		want     bool
+	}{
+		{10 * second, second / 2, true},
+		{11 * second, 2 * second, true},  // earned half a second, and has one
+		{13 * second, 0, false},          // -1 s and a second
+		{13*second + second/2, 1, true},  // a quarter
+		{14 * second, second / 10, true}, // a half
+	} {
+		if got := p.hasTime(step.at); got != step.want {
+			t.Errorf("at %d: time %v, want %v; %+v", step.at/second, got, step.want, p)
+		}
+		p.spend(step.took)
+	}
+}
+
+// Events for which there is no time are lost, with the times of the first and the last.
+func TestEventsWithoutTime(t *testing.T) {
+	r := record{most: 1024, pace: pace{at: monotonic.Now(), left: -int64(time.Hour)}}
+	err := r.read(func(add func([]bpf.Event)) (bpf.Loss, error) {
+		add([]bpf.Event{{Time: 20}, {Time: 10}, {Time: 30}})
+		return bpf.Loss{Events: 2, From: 15, To: 40}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.held != 0 || r.takeLost() != 5 {
+		t.Errorf("%d events are held", r.held)
+	}
+	if got, want := lossOf([]bpf.Event{{Time: 20}, {Time: 10}, {Time: 30}}), (bpf.Loss{Events: 3, From: 10, To: 30}); got != want {
+		t.Errorf("loss %+v, want %+v", got, want)
 	}
 }
