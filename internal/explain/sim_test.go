@@ -397,15 +397,8 @@ func (s *sim) take(p *simProc, want func(simMessage) bool, then func(simMessage)
 	s.receive(p)
 }
 
+// receive takes a message that is wanted, even if the time is over.
 func (s *sim) receive(p *simProc) {
-	if p.over {
-		s.left(p, true)
-		if p.calls != 0 {
-			p.gone[p.calls] = true
-		}
-		s.step(p)
-		return
-	}
 	for {
 		for ; p.looked < len(p.inner); p.looked++ {
 			if p.want(p.inner[p.looked]) {
@@ -432,6 +425,14 @@ func (s *sim) receive(p *simProc) {
 			return
 		}
 		tell()
+	}
+	if p.over {
+		s.left(p, true)
+		if p.calls != 0 {
+			p.gone[p.calls] = true
+		}
+		s.step(p)
+		return
 	}
 	if p.slept {
 		s.out(p, ready, bpf.StateActive) // and the process continues because of that

@@ -14,10 +14,12 @@ type timing struct {
 	timeouts []int64 // times when it continued because the timeout of a receive had expired
 	untold   []int64 // times when it continued, possibly for that reason
 	breaks   []int64 // times of actions that are impossible in a receive, although it was in one
+
+	expired bool // the timeout of its receive has expired; it may be in that receive still
 }
 
 // begin begins anew: earlier activity is unknown.
-func (t *timing) begin() { t.told, t.timer = false, false }
+func (t *timing) begin() { t.told, t.timer, t.expired = false, false, false }
 
 // time processes an own event. A process has a flag if its timeout has expired. A process that
 // waits forever because a variable is infinity also has the flag, but no timer.
@@ -26,15 +28,20 @@ func (p *process) time(e *bpf.Event) {
 	case e.Kind == bpf.EventOut:
 		p.told = e.State&bpf.StateKnown != 0
 		p.timer = e.State&bpf.StateTimer != 0
+		p.expired = p.expired && e.State&bpf.StateActive != 0
+	case e.Kind == bpf.EventReceive:
+		p.expired = false
 	case e.Kind == bpf.EventIn:
 		over := e.State&bpf.StateTimedOut != 0
 		if e.State&bpf.StateKnown == 0 || over && !p.told {
 			p.untold = append(p.untold, e.Time)
 		} else if over && p.timer {
 			p.timeouts = append(p.timeouts, e.Time)
+			p.expired = true
 		}
-	case acts(e) && p.box.blocked:
+	case acts(e) && (p.box.blocked || p.expired):
 		p.breaks = append(p.breaks, e.Time)
+		p.expired = false
 	}
 }
 

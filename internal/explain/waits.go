@@ -11,6 +11,7 @@ import (
 const (
 	reasonTimer   = "its receive timed out: it slept, or the message that it waited for did not come"
 	reasonTimeout = "the call timed out: no answer came in time"
+	reasonEither  = "its receive timed out, or a message came before it could run again: the VM does not tell which"
 	reasonExit    = "an exit signal ended the process"
 	reasonSignal  = "neither a message that it took nor its timer woke it"
 	reasonUntold  = "it took no message: a timer or a signal woke it, and the VM does not tell which"
@@ -37,14 +38,18 @@ func (w *walk) alone(p *process, s segment, k wake, by path) node {
 	mark := max(by.mark, k.mark)
 	switch k.how {
 	case byTimer:
+		timer, timeout := reasonTimer, reasonTimeout
+		if k.either {
+			timer, timeout = reasonEither, reasonEither
+		}
 		if m := p.call(s.at); m != nil {
 			n := w.follow(wish{
 				asker: p, of: m.to, from: s.from, to: s.to, link: linkOf(m, max(m.mark, trace.Inferred)), by: by,
 			})
-			n.Reason = also(reasonTimeout, n.Reason)
+			n.Reason = also(timeout, n.Reason)
 			return n
 		}
-		return because(s, p, trace.Timer, mark, "", reasonTimer)
+		return because(s, p, trace.Timer, mark, "", timer)
 	case byExit:
 		return unexplained(s.from, s.to, p.pid, mark, reasonExit)
 	case bySignal:

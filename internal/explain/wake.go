@@ -31,6 +31,7 @@ type wake struct {
 	origin origin      // for byUnseen and byOneOf
 	taken  int64       // time of the message, for byUnseen and byOneOf
 	early  bool        // the message was sent before the process was tracked
+	either bool        // its timer may have ended the wait, and so may a message that it took
 }
 
 // An episode is an interval in which a process waits for one message, although it may examine
@@ -83,7 +84,11 @@ func (w *walk) inWait(p *process, s segment) (until int64, rest trace.Mark) {
 	if s.state == running {
 		return s.from, trace.Exact
 	}
-	return w.readyAfter(p, e, i, last, s)
+	until, rest = w.readyAfter(p, e, i, last, s)
+	if e.wake.either {
+		rest = max(rest, trace.Inferred)
+	}
+	return until, rest
 }
 
 // looks reports whether the segment may be one in which a waiting process is about to scan its
@@ -182,16 +187,19 @@ func (p *process) episode(since, until int64) episode {
 		r = &p.received[i]
 		e.to = r.at
 	}
-	if at := first(p.timeouts, since, e.to); at < e.to {
-		e.to, r = at, nil
-		e.wake = wake{how: byTimer}
+	expired := first(p.timeouts, since, e.to)
+	if expired < e.to {
+		e.wake = p.expiry(since, expired, r)
+	}
+	if e.wake.how == byTimer {
+		e.to, r = expired, nil
 	}
 	if first(p.untold, since, e.to) < e.to {
 		p.guess(&e, r, interval{since, until})
 		e.wake.mark = max(e.wake.mark, trace.Inferred)
 		return e
 	}
-	if e.wake.how == byTimer {
+	if expired < forever {
 		return e
 	}
 	if at := first(p.breaks, since, e.to); at < e.to {
@@ -205,6 +213,66 @@ func (p *process) episode(since, until int64) episode {
 	}
 	e.wake = p.open(interval{since, until}, e.to)
 	return e
+}
+
+// expiry returns the end of a wait that began at since, if the process continued at a time because
+// the timeout of its receive had expired. r is the next message that it took, or nil. The expiry
+// does not prove that the receive timed out: the process first looks at the messages that have come
+// since it last looked, and takes one of them if the receive accepts it. If r may be such a message,
+// and is from the process that it called, it is the answer. If r is from elsewhere, either it or the
+// timer ended the wait: a later receive may have taken it.
+func (p *process) expiry(since, at int64, r *receipt) wake {
+	k := wake{how: byTimer}
+	if r == nil || !p.mayEnd(r, at) {
+		return k
+	}
+	if m := p.call(since); m != nil && r.mayBeFrom(m.to) {
+		k = r.wake()
+	}
+	k.mark, k.either = max(k.mark, trace.Inferred), true
+	return k
+}
+
+// mayEnd reports whether the message may have been taken by the receive whose timeout had expired
+// when the process continued at a time. Then the process has neither blocked nor acted in between,
+// and the message may have come after the process last looked.
+func (p *process) mayEnd(r *receipt, at int64) bool {
+	looked := p.looked(at)
+	switch {
+	case p.looked(r.at) > looked, first(p.breaks, at, r.at) < r.at:
+		return false
+	case !r.unfetched && first(p.fetched, looked, r.at) >= r.at:
+		return false // it has fetched nothing since
+	case r.since != 0 && r.since < looked && r.among == nil:
+		return false
+	case r.send == nil:
+		return true
+	case r.send.at > looked:
+		return r.send.at <= at+near
+	}
+	return r.send.by() > looked && !p.wokenBefore(r.send, looked)
+}
+
+// looked returns the time before another one when the process last blocked after it had looked at
+// all messages, or 0 if that is unknown.
+func (p *process) looked(before int64) int64 {
+	for i := after(p.changes, before, changedAt) - 1; i >= 0; i-- {
+		if p.changes[i].state == waits && (i == 0 || !p.changes[i-1].interrupts()) {
+			return p.changes[i].at
+		}
+	}
+	return 0
+}
+
+// mayBeFrom reports whether a process is one of the known possible senders of the message.
+func (r *receipt) mayBeFrom(pid trace.PID) bool {
+	switch {
+	case r.send != nil:
+		return r.send.from == pid
+	case r.origin.process() != 0:
+		return r.origin.process() == pid
+	}
+	return slices.Contains(r.among, pid)
 }
 
 // wake returns the end of a wait after which the message was taken.
