@@ -25,8 +25,12 @@ func Worst(f *scope.Frame, p *scope.Outcome) [][]string {
 			how += " " + modname.Readable(i.Class)
 		}
 		start := f.Time.Add(time.Duration(i.Start - f.Window.To)).Local().Format("15:04:05.000")
+		process := "-" // PID 0 would look like the process <0.0.0>
+		if i.Process != 0 {
+			process = i.Process.String()
+		}
 		rows = append(rows, []string{how, i.Elapsed().Round(time.Microsecond).String(), start,
-			fmt.Sprint(i.ID), fmt.Sprint(i.Parent), i.Process.String()})
+			fmt.Sprint(i.ID), fmt.Sprint(i.Parent), process})
 	}
 	return rows
 }

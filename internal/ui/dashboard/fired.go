@@ -353,8 +353,11 @@ func (d *Dashboard) instances(f *scope.Frame, p *scope.Outcome, lines [][]string
 	rows := []row{{cells: []cell{{text: causeOf(outcome, vm), tone: strong}}}, {cells: cellsOf(head, dim)}}
 	for i, line := range lines {
 		r := row{key: fmt.Sprintf("instance %d of %s", i, causeOf(outcome, vm)), cells: cellsOf(line, plain)}
-		r.detail = fmt.Sprintf("%s: %s after %s\nstarted %s by %s\nspan %s", tview.Escape(outcome), tview.Escape(line[0]), line[1], line[2], tview.Escape(line[5]), line[3])
-		if line[4] != "0" {
+		r.detail = fmt.Sprintf("%s: %s after %s\nstarted %s", tview.Escape(outcome), tview.Escape(line[0]), line[1], line[2])
+		if p.Instances[i].Process != 0 {
+			r.detail += " by " + tview.Escape(line[5])
+		}
+		if r.detail += "\nspan " + line[3]; line[4] != "0" {
 			r.detail += " in span " + line[4]
 		}
 		if x := p.Instances[i]; x.Trace != nil {
