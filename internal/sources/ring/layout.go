@@ -49,6 +49,7 @@ const (
 
 	textWords = 39
 	textReady = 1 << 8
+	noRoom    = maxTexts - 1 // the number of a text that the table had no room for
 
 	// The last word of each entry in the table of texts is a marker: marker, and below it the position
 	// of this word in the array. So a part of the table shows where the ring begins.

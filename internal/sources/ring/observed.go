@@ -52,6 +52,7 @@ type observed struct {
 	explaining int64    // all spans have been explained since then, nanoseconds of CLOCK_MONOTONIC; 0 if they are not
 	found      []string // names of spans without an outcome
 	nameless   nameless
+	unclassed  uint64 // number of failures since the last take whose class the table had no room for
 	overrun    overrun
 	unreported uint64           // number of lost records that no notice has reported yet
 	gaps       []outcome.Window // periods in which it was not observed
@@ -539,7 +540,7 @@ func (o *observed) ended(e *ended) {
 		i.End = e.end
 		if e.failed {
 			i.Status = outcome.Failure
-			i.Class, _ = o.reader.text(e.class)
+			i.Class = o.classOf(e)
 		}
 		late := c.End(e.start, e.end) != e.end // it had already timed out, even if that was not recorded
 		o.book.Place(era, c, &i, 0)
@@ -550,6 +551,25 @@ func (o *observed) ended(e *ended) {
 	if end != nil {
 		end.Ends++
 	}
+}
+
+// noClass is shown as the class of a failure whose class the table of texts had no room for.
+const noClass = "(class not known: the VM's table of classes is full)"
+
+// classOf returns the class of a failure.
+func (o *observed) classOf(e *ended) string {
+	if e.class == noRoom {
+		o.unclassed++
+		return noClass
+	}
+	class, _ := o.reader.text(e.class)
+	return class
+}
+
+// takeUnclassed returns the number of failures without room for their class since the last call.
+func (o *observed) takeUnclassed() (failures uint64) {
+	failures, o.unclassed = o.unclassed, 0
+	return failures
 }
 
 // settled returns the era in which an instance ends, at its end or at its timeout, and the row's

@@ -930,3 +930,30 @@ func FuzzHostileRecords(f *testing.F) {
 		}
 	})
 }
+
+// If the table had no room for a failure's class, the instance says so.
+func TestFailuresWithoutRoomForTheirClass(t *testing.T) {
+	const none = maxTexts - 1
+	a := spec("a", 20*time.Millisecond)
+	a.Detail = outcome.Everything
+	w := newWorld(t, a)
+	w.poll(1)
+	for i, class := range []uint16{0, 3, none, none} {
+		at := int64(i+2) * ms
+		w.fail(0, w.start(0, 1, at), class, 1, at+ms)
+	}
+	w.poll(200)
+	cells := w.o.collect(&w.s[0], w.s[0].Plan.At(0))
+	var classes []string
+	for _, i := range cells[0].Kept {
+		classes = append(classes, i.Class)
+	}
+	if diff := cmp.Diff([]string{"", "oops", noClass, noClass}, classes); diff != "" {
+		t.Errorf("classes, -want +got:\n%s", diff)
+	}
+	for _, want := range []uint64{2, 0} {
+		if n := w.o.takeUnclassed(); n != want {
+			t.Errorf("%d failures without room for their class, want %d", n, want)
+		}
+	}
+}

@@ -395,7 +395,7 @@ func (r *reader) text(number uint16) (string, bool) {
 	if t, ok := r.texts[number]; ok {
 		return t, true
 	}
-	if number == 0 || int(number) >= maxTexts-1 {
+	if number == 0 || number >= noRoom {
 		return "", false
 	}
 	data := make([]byte, textWords*wordSize)

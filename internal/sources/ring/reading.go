@@ -39,11 +39,12 @@ type reading struct {
 
 // An answer contains a VM's data of a window.
 type answer struct {
-	cells    []intake.Cell
-	lost     uint64 // records lost since the last answer
-	nameless uint64 // spans without a name since the last answer
-	err      error  // why the ring is no longer read
-	stopped  bool   // everything has been collected
+	cells     []intake.Cell
+	lost      uint64 // records lost since the last answer
+	nameless  uint64 // spans without a name since the last answer
+	unclassed uint64 // failures since the last answer whose class the table of texts had no room for
+	err       error  // why the ring is no longer read
+	stopped   bool   // everything has been collected
 }
 
 func newReading(o *observed, now func() int64, cancel context.CancelFunc) *reading {
@@ -114,7 +115,7 @@ func (r *reading) ask(e *ledger.Era, w outcome.Window, rate float64) bool {
 	ok := r.do(func(o *observed) {
 		o.rate = rate
 		o.poll(r.now())
-		r.answers <- &answer{cells: o.collect(e, w), lost: o.lost(), nameless: o.nameless.take(), err: o.err, stopped: o.stopped()}
+		r.answers <- &answer{cells: o.collect(e, w), lost: o.lost(), nameless: o.nameless.take(), unclassed: o.takeUnclassed(), err: o.err, stopped: o.stopped()}
 	})
 	if !ok {
 		return false

@@ -899,6 +899,9 @@ func (s *Source) note(st *station, a *answer) {
 	if a.nameless > 0 {
 		s.once("%v has too many different span names and failure classes: some spans have no name. An outcome whose name beamscope has not seen is not observed in windows with such spans. Does a name contain a value that changes, such as an id?", st.id)
 	}
+	if a.unclassed > 0 {
+		s.once("%v has too many different classes of failures: its table is full until the VM restarts, and a failure of a new class is shown without its class. Does a class contain a value that changes, such as an id or the arguments of a call?", st.id)
+	}
 	if a.err == nil || st.ended || st.notified {
 		return
 	}

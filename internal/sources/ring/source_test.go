@@ -364,3 +364,18 @@ func TestPlacesAreFair(t *testing.T) {
 		t.Error("an old VM gave way to a new one")
 	}
 }
+
+// A notice reports once for a VM that there is no room for classes of failures.
+func TestClassesWithoutRoomAreNoted(t *testing.T) {
+	s := &Source{notices: intake.NewNotices(func() int64 { return 0 }), seen: make(map[string]bool)}
+	for _, st := range []*station{{id: outcome.VM{PID: 7}}, {id: outcome.VM{PID: 8}}} {
+		for _, unclassed := range []uint64{0, 3, 1} {
+			s.note(st, &answer{unclassed: unclassed})
+		}
+	}
+	notices := s.notices.Take()
+	if len(notices) != 2 || !strings.Contains(notices[0].Text, "pid 7 has too many different classes of failures") ||
+		!strings.Contains(notices[1].Text, "pid 8") {
+		t.Errorf("%+v", notices)
+	}
+}
