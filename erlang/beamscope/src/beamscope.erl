@@ -177,8 +177,8 @@ with_span(Name, Fun) ->
     with_span(Name, Fun, #{}).
 
 %% @doc Runs `Fun' inside a span and returns its result. If it raises an exception, the span fails
-%% with a class such as `error:badarith', and the exception propagates with its own stack trace.
-%% Spans started inside have this one as parent.
+%% with a class such as `error:badarith', and the exception propagates with its own stack trace. The
+%% class of a failed call, as of gen_server, does not contain the arguments. Spans started inside have this one as parent.
 -spec with_span(name(), fun(() -> Result), attrs()) -> Result.
 with_span(Name, Fun, Attrs) ->
     with_span(?FACILITIES, Name, Fun, Attrs).
@@ -376,12 +376,43 @@ text(Term) ->
 
 summary(Class, Reason) when is_atom(Reason) ->
     text(<<(atom_to_binary(Class))/binary, $:, (atom_to_binary(Reason))/binary>>);
+summary(exit, Reason) ->
+    text(<<"exit:", (print(without_arguments(short(Reason))))/binary>>);
 summary(Class, Reason) ->
     text(<<(atom_to_binary(Class))/binary, $:, (format(Reason))/binary>>).
 
-format(Term) ->
+%% If a call fails, such as one of gen_server, the reason of the exit contains its arguments. They
+%% differ from call to call, and would make each failure a class of its own. Only the name of the
+%% called process remains, if it is an atom. The reason may be that of another call, which the called
+%% process made.
+without_arguments({Reason, {Module, Function, Args}}) when is_atom(Module), is_atom(Function), is_list(Args) ->
+    case Reason =:= timeout orelse calls(Module) of
+        true -> {without_arguments(Reason), location(Module, Function, Args)};
+        false -> {Reason, {Module, Function, Args}}
+    end;
+without_arguments(Reason) ->
+    Reason.
+
+location(Module, Function, [Name | _]) when is_atom(Name) -> {Module, Function, [Name]};
+location(Module, Function, _Args) -> {Module, Function}.
+
+%% The modules whose functions exit with {Reason, {Module, Function, Args}}.
+calls(gen_server) -> true;
+calls(gen_statem) -> true;
+calls(gen_event) -> true;
+calls(gen_fsm) -> true;
+calls(gen) -> true;
+calls('Elixir.GenServer') -> true;
+calls('Elixir.Task') -> true;
+calls(_) -> false.
+
+format(Term) -> print(short(Term)).
+
+print(Term) -> unicode:characters_to_binary(io_lib:format("~0tp", [Term], [{chars_limit, ?MAX_TEXT}])).
+
+short(Term) ->
     {Short, _} = prune(Term, ?MAX_TEXT),
-    unicode:characters_to_binary(io_lib:format("~0tp", [Short], [{chars_limit, ?MAX_TEXT}])).
+    Short.
 
 %% The first parts of a term, up to a number. chars_limit only limits the formatted output: an
 %% integer with a million digits would be converted completely before.

@@ -123,6 +123,39 @@ exception_test_() ->
              {fun() -> exit({shutdown, x}) end, exit, {shutdown, x}, <<"exit:{shutdown,x}">>},
              {fun() -> error(Deep) end, error, Deep, any}]].
 
+%% The arguments of a call that has failed are no part of the class, because they differ from call to
+%% call. An atom remains, because it is the name of the called process.
+call_test_() ->
+    [?_test(raises(fun() -> exit(Reason) end, exit, Reason, Detail))
+     || {Reason, Detail} <-
+            [{{timeout, {gen_server, call, [cold_db, {q, 2459}, 100]}}, <<"exit:{timeout,{gen_server,call,[cold_db]}}">>},
+             {{timeout, {gen_server, call, [self(), {q, 2459}]}}, <<"exit:{timeout,{gen_server,call}}">>},
+             {{timeout, {gen_statem, call, [{global, db}, q]}}, <<"exit:{timeout,{gen_statem,call}}">>},
+             {{timeout, {any_module, wait, [4711]}}, <<"exit:{timeout,{any_module,wait}}">>},
+             {{noproc, {gen_server, call, [cold_db, q]}}, <<"exit:{noproc,{gen_server,call,[cold_db]}}">>},
+             {{{nodedown, n@h}, {gen_server, call, [{db, n@h}, q]}}, <<"exit:{{nodedown,n@h},{gen_server,call}}">>},
+             {{normal, {gen_event, call, [log, handler, q]}}, <<"exit:{normal,{gen_event,call,[log]}}">>},
+             {{normal, {'Elixir.GenServer', call, [self(), q, 5000]}}, <<"exit:{normal,{'Elixir.GenServer',call}}">>},
+             {{timeout, {'Elixir.Task', await, [#{ref => make_ref()}, 5000]}}, <<"exit:{timeout,{'Elixir.Task',await}}">>},
+             {{{timeout, {gen_server, call, [disk, {read, 7}]}}, {gen_server, call, [cold_db, {q, 2459}]}},
+              <<"exit:{{timeout,{gen_server,call,[disk]}},{gen_server,call,[cold_db]}}">>},
+             %% These are no calls.
+             {{shutdown, {my_module, my_fun, [1]}}, <<"exit:{shutdown,{my_module,my_fun,[1]}}">>},
+             {{timeout, {gen_server, call}}, <<"exit:{timeout,{gen_server,call}}">>},
+             {{timeout, {gen_server, call, 7}}, <<"exit:{timeout,{gen_server,call,7}}">>},
+             {{timeout, {1, 2, [3]}}, <<"exit:{timeout,{1,2,[3]}}">>}]]
+        ++ [?_test(raises(fun() -> error(Reason) end, error, Reason, Detail))
+            || {Reason, Detail} <- [{{timeout, {gen_server, call, [cold_db, 1]}}, <<"error:{timeout,{gen_server,call,[cold_db,1]}}">>}]].
+
+%% A real call.
+call_timeout_test() ->
+    Silent = spawn_link(fun() -> receive stop -> ok end end),
+    register(cold_db, Silent),
+    ?assertExit({timeout, _}, beamscope:with_span(a, fun() -> gen_server:call(cold_db, {q, 2459}, 1) end)),
+    {hit, _, Id, 1, _, _, _, _} = hit(),
+    ?assertMatch({hit, _, Id, 3, 1, 0, <<"a">>, <<"exit:{timeout,{gen_server,call,[cold_db]}}">>}, hit()),
+    Silent ! stop.
+
 raises(Raise, Class, Reason, Expected) ->
     {Class, Reason, Stack} = try beamscope:with_span(a, Raise)
                              catch C:R:S -> {C, R, S}
