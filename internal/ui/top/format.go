@@ -106,7 +106,7 @@ func (u Used) text() string {
 	if !u.Known {
 		return ""
 	}
-	return fmt.Sprintf("cpu %s%% of %d cores by the OS", figures.Share(u.Share), u.Processors)
+	return fmt.Sprintf("cpu %s%% of one core of %d (OS)", figures.Share(u.Share), u.Processors)
 }
 
 // process returns the displayed name of a row: its key, and its name with unsafe characters
