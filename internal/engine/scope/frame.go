@@ -162,13 +162,14 @@ func (p *Outcome) Rate() float64 {
 
 // LeastSuccess returns a lower bound of the share of successes. It assumes that all lost
 // instances, and all instances in [Outcome.Slower], did not succeed. least is false if there were
-// none of these, so that the share is exact. ok is false if there are no instances at all.
+// none of these, so that the share is exact. ok is false if no instance ended: the lost ones alone
+// say nothing.
 func (p *Outcome) LeastSuccess() (share float64, least, ok bool) {
 	n := p.Counts.Instances()
-	all := n + p.Counts.Loss.Total()
-	if all == 0 {
+	if n == 0 {
 		return 0, false, false
 	}
+	all := n + p.Counts.Loss.Total()
 	return float64(p.Counts.Successes) / float64(all), all > n || p.Slower() > 0, true
 }
 
