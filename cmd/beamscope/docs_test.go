@@ -17,8 +17,8 @@ var updateDocs = flag.Bool("update-docs", false, "write what commands print into
 
 // The documents show the real output of commands. Blocks "```dq NAME" are files. In blocks
 // "```console" the lines after a line "$ COMMAND" are the command's output. The commands run in a
-// folder with the bundled recordings, one with explained spans, and snapshots at the place of the
-// demonstration's.
+// folder with the bundled recordings, and with one of explained spans and snapshots at the place
+// that they have in the repository.
 func TestDocs(t *testing.T) {
 	for _, name := range []string{"diagrams.md", "eval.md", "explain.md", "export.md", "run.md", "scope-file.md", "scripts.md", "snapshots.md", "triggers.md"} {
 		t.Run(name, func(t *testing.T) {
@@ -55,8 +55,9 @@ func documentPath(t *testing.T, name string) string {
 func rerun(t *testing.T, source string) string {
 	dir := t.TempDir()
 	copyInto(t, dir, "*.bsr")
-	copyInto(t, dir, "testdata/explained.bsr")
-	copyInto(t, filepath.Join(dir, ".cache", "beamscope", "demo-snapshots", "mm1k"), "testdata/snapshots/*.bsr")
+	const testdata = "cmd/beamscope/testdata"
+	copyInto(t, filepath.Join(dir, testdata), "testdata/explained.bsr")
+	copyInto(t, filepath.Join(dir, testdata, "snapshots"), "testdata/snapshots/*.bsr")
 	var out strings.Builder
 	language, file, content := "", "", ""
 	for line := range strings.Lines(source) {
