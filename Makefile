@@ -7,6 +7,7 @@ export PATH := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/beamscope/go/bin:$(PATH)
 
 build:
 	@scripts/need.sh go
+	@[ -e bin/beamscope ] || echo 'building beamscope: the first time takes about two minutes' >&2
 	go build -o bin/beamscope ./cmd/beamscope
 
 # Rebuilds the committed eBPF objects and what goes with them.

@@ -114,3 +114,34 @@ func stockCommands(t *testing.T) string {
 	}
 	return dir
 }
+
+// `make build` says before the first build that it takes long. Go prints nothing meanwhile.
+func TestMakeBuildSaysThatItTakesLong(t *testing.T) {
+	vmtest.NeedProgram(t, "make")
+	dir := t.TempDir()
+	copyInto(t, dir, "../../Makefile")
+	for name, script := range map[string]string{
+		"scripts/need.sh": "",
+		"commands/go":     "mkdir -p bin && touch bin/beamscope && echo compiling >&2",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{"building beamscope: the first time takes about two minutes\ncompiling\n", "compiling\n"} {
+		cmd := exec.CommandContext(t.Context(), "make", "-C", dir, "--no-print-directory", "build")
+		cmd.Env = append(cmd.Environ(), "XDG_CACHE_HOME="+t.TempDir(), "PATH="+filepath.Join(dir, "commands")+":"+os.Getenv("PATH"))
+		var log bytes.Buffer
+		cmd.Stderr = &log
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%v\n%s", err, &log)
+		}
+		if log.String() != want {
+			t.Errorf("make build says %q, want %q", &log, want)
+		}
+	}
+}
