@@ -74,7 +74,7 @@ func TestDocumentedDependency(t *testing.T) {
 // repository in the place of ours.
 func documentedDependency(t *testing.T, file, repository string) string {
 	t.Helper()
-	const ours = "<this repository>"
+	const ours = "<URL of this repository>"
 	text, err := os.ReadFile("../docs/reference/erlang.md")
 	if err != nil {
 		t.Fatal(err)
