@@ -2,6 +2,7 @@ package usdt
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"debug/elf"
 	"encoding/binary"
@@ -34,6 +35,40 @@ func (f *File) SymbolsFrom() string {
 // may use the file meanwhile. The caller makes sure that the second file belongs to this one, and
 // that its owner is trusted about the places of functions.
 func (f *File) UseSymbols(debug *File) { f.debug = debug }
+
+// Fits returns an error if a file with symbols cannot be of this executable, whatever its build ID is: more
+// than a tenth of its functions begin where the executable's table for unwinding has no function. A few functions
+// that are written in assembler are in no table. The error is nil if there is nothing to compare.
+func (f *File) Fits(debug *File) error {
+	const most = 10 // per function that is elsewhere
+	table, err := f.image.unwindTable()
+	if err != nil {
+		return nil
+	}
+	all, elsewhere := 0, 0
+	for _, s := range debug.image.sections {
+		if s.kind != elf.SHT_SYMTAB {
+			continue
+		}
+		err := debug.image.symbols(s, func(raw *[symbolSize]byte, _ []byte) {
+			address, size := binary.LittleEndian.Uint64(raw[8:]), binary.LittleEndian.Uint64(raw[16:])
+			if elf.ST_TYPE(raw[4]) != elf.STT_FUNC || size == 0 {
+				return
+			}
+			all++
+			if _, found := slices.BinarySearchFunc(table, address, func(e unwindEntry, at uint64) int { return cmp.Compare(e.start, at) }); !found {
+				elsewhere++
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if elsewhere*most > all {
+		return fmt.Errorf("%d of its %d functions are where the executable has none", elsewhere, all)
+	}
+	return nil
+}
 
 // maxDebugLink is the maximum size of a .gnu_debuglink section.
 const maxDebugLink = 4096

@@ -117,6 +117,9 @@ func TestEntriesOfVMs(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer f.Close()
+			if err := f.Fits(f); err != nil {
+				t.Errorf("its own symbols do not fit: %v", err)
+			}
 			entries, accepted := readFrames(t, path), make(map[string]bool)
 			parts, entered := 0, 0 // of functions
 			for _, s := range functionsOf(t, path) {

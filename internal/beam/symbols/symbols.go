@@ -194,6 +194,9 @@ func (w wanted) accept(ctx context.Context, file *os.File, err error) (*usdt.Fil
 	case f.Machine() != w.exe.Machine() || !w.sameBuild(ctx, f):
 		err = errBuild
 	default:
+		err = w.exe.Fits(f)
+	}
+	if err == nil {
 		return f, nil
 	}
 	f.Close()

@@ -41,9 +41,14 @@ func copyTo(t *testing.T, from, to string) {
 // each in its own folder.
 func separated(t *testing.T, buildID bool) (exe *usdt.File, debug string) {
 	t.Helper()
+	return separatedOf(t, fixture, buildID)
+}
+
+func separatedOf(t *testing.T, file string, buildID bool) (exe *usdt.File, debug string) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "beam.smp")
 	debug = filepath.Join(t.TempDir(), "beam.smp.debug")
-	copyTo(t, fixture, path)
+	copyTo(t, file, path)
 	if !buildID {
 		vmtest.NeedProgram(t, "objcopy")
 		if out, err := exec.Command("objcopy", "--remove-section=.note.gnu.build-id", path).CombinedOutput(); err != nil {
@@ -422,5 +427,48 @@ func TestRefusedFiles(t *testing.T) {
 	copyTo(t, debug, place)
 	if !found(t, store, exe) {
 		t.Error("the right file is not found")
+	}
+}
+
+// A file that has the build ID of the executable and other places of its functions is refused.
+func TestShiftedFunctions(t *testing.T) {
+	for _, buildID := range []bool{true, false} {
+		exe, debug := separatedOf(t, "../../../testdata/executables/variables5.so", buildID)
+		store := symbols.New(filepath.Dir(debug))
+		if !found(t, store, exe) {
+			t.Fatal("not found")
+		}
+		shiftFunctions(t, debug, 6)
+		if _, err := store.Find(t.Context(), exe); !errors.Is(err, symbols.ErrNone) || buildID != strings.Contains(err.Error(), "functions are where the executable has none") {
+			t.Errorf("build ID %v: error %v", buildID, err)
+		}
+	}
+}
+
+// shiftFunctions moves all functions in the table of symbols of a file.
+func shiftFunctions(t *testing.T, path string, by uint64) {
+	t.Helper()
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	table := f.SectionByType(elf.SHT_SYMTAB)
+	data, err := table.Data()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := 0; at < len(data); at += elf.Sym64Size {
+		if symbol := data[at:]; elf.ST_TYPE(symbol[4]) == elf.STT_FUNC {
+			binary.LittleEndian.PutUint64(symbol[8:], binary.LittleEndian.Uint64(symbol[8:])+by)
+		}
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = file.WriteAt(data, int64(table.Offset))
+	if err := errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
 	}
 }
