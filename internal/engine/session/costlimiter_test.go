@@ -204,8 +204,9 @@ func (l *fakeLeaver) LeaveOutLater(user int) (time.Duration, error) {
 	return time.Minute, nil
 }
 
-// A VM that has ended before it can be left out is followed by others: the user's later VMs are left out.
-func TestVMThatEndsBeforeItIsLeftOut(t *testing.T) {
+// afterLeavingOut returns a limiter that has left out the later VMs of user 1001, and a frame that costs too much.
+func afterLeavingOut(t *testing.T) (*costLimiter, *fakeLeaver, *scope.Frame) {
+	t.Helper()
 	s := &Session{config: config.Default()}
 	x, leaver := newCostLimiter(s, price.Limit{Share: 0.1}, nil), new(fakeLeaver)
 	x.leaver = leaver
@@ -222,6 +223,12 @@ func TestVMThatEndsBeforeItIsLeftOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	return x, leaver, f
+}
+
+// A VM that has ended before it can be left out is followed by others: the user's later VMs are left out.
+func TestVMThatEndsBeforeItIsLeftOut(t *testing.T) {
+	x, leaver, _ := afterLeavingOut(t)
 	if diff := cmp.Diff([]int{1001}, leaver.users); diff != "" || x.wish != nil {
 		t.Errorf("wish %+v, users -want +got:\n%s", x.wish, diff)
 	}
@@ -266,23 +273,8 @@ func TestShortLivedProcesses(t *testing.T) {
 // Windows may be collected late, several at once. Those that began before a VM was left out do not show that yet, so
 // nothing else is given up because of them.
 func TestLateWindowsAfterLeavingOut(t *testing.T) {
-	s := &Session{config: config.Default()}
-	x, leaver := newCostLimiter(s, price.Limit{Share: 0.1}, nil), new(fakeLeaver)
-	x.leaver = leaver
-	f := &scope.Frame{
-		Window: outcome.Window{To: int64(time.Second)}, Cost: outcome.Cost{Events: 200_000, PerEvent: time.Microsecond},
-		Outcomes: []scope.Outcome{counted(outcome.Spec{Name: "gc", VM: outcome.Events{Builtin: "gc"}}, 1000)},
-	}
-	b := &outcome.Batch{
-		Loads: []outcome.Load{{VM: outcome.VM{PID: 7}, User: 1002, Events: 2000}, {VM: outcome.VM{PID: 8}, User: 1001, Events: 198_000}},
-		Users: []outcome.UserLoad{{User: 1002, Events: 2000}, {User: 1001, Events: 198_000}},
-	}
-	for len(leaver.users) == 0 {
-		if err := x.Framed(b, f); err != nil {
-			t.Fatal(err)
-		}
-	}
-	b = &outcome.Batch{} // nobody in particular is to blame
+	x, _, f := afterLeavingOut(t)
+	b := &outcome.Batch{} // nobody in particular is to blame
 	for range 20 {
 		if err := x.Framed(b, f); err != nil {
 			t.Fatal(err)
