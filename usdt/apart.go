@@ -40,7 +40,7 @@ func (f *File) UseSymbols(debug *File) { f.debug = debug }
 // than a tenth of its functions begin where the executable's table for unwinding has no function. A few functions
 // that are written in assembler are in no table. The error is nil if there is nothing to compare.
 func (f *File) Fits(debug *File) error {
-	const most = 10 // per function that is elsewhere
+	const least = 10 // functions for each one that may be elsewhere
 	table, err := f.image.unwindTable()
 	if err != nil {
 		return nil
@@ -64,7 +64,7 @@ func (f *File) Fits(debug *File) error {
 			return err
 		}
 	}
-	if elsewhere*most > all {
+	if elsewhere*least > all {
 		return fmt.Errorf("%d of its %d functions are where the executable has none", elsewhere, all)
 	}
 	return nil

@@ -26,7 +26,7 @@ type claim struct {
 	admitted bool
 }
 
-// claim returns the claims of a batch, in the order of the frame, and the number of those whose VM has no room.
+// claim returns the claims of a batch, in the order of the frame, and how many others belong to VMs without room.
 func (e *Engine) claim(b *outcome.Batch) (claims []claim, without int) {
 	claims = e.claims[:0]
 	add := func(p *OutcomeSystem, vm outcome.VM, counts int) {

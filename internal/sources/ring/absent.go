@@ -30,8 +30,8 @@ type absence struct {
 	making     bool  // a ring was being made at the last search
 }
 
-// searchGrace is how long the first search of a VM's memory may take. Longer than that, windows of spans that
-// nobody searches for are not observed.
+// searchGrace is how long after a VM was found the first complete search of its memory may end. If the search is
+// later, the VM's windows are not observed until then.
 const searchGrace = 2 * time.Second
 
 // hides reports whether spans may have been recorded in a window and were not read. For a VM with
