@@ -111,7 +111,7 @@ func TestRoomOfTimedOut(t *testing.T) {
 // The number of open spans in a share stays right while sweeps count them and spans start and end.
 func TestRoomStaysRight(t *testing.T) {
 	const share, n = placesOfTwo, 100_000
-	r := newRoom(t, endless, 50*time.Millisecond)
+	r := newRoom(t, endless, 200*time.Millisecond)
 	r.share(os.Getuid(), otheruser.User)
 
 	r.Call(r.other, "span_load", "run", spans(8, n))
