@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -172,7 +173,7 @@ func (p *part) collect(ctx context.Context, w Window) error {
 
 // merge merges the batches of the parts into one.
 func (j *Joint) merge(w Window) Batch {
-	merged := Batch{Window: w}
+	merged := Batch{Window: w, Owners: j.owners()}
 	j.counts = j.counts[:0]
 	blind := make(map[countsKey]bool)
 	for i, spec := range j.plans[0].Specs {
@@ -204,6 +205,18 @@ func (j *Joint) merge(w Window) Batch {
 	slices.SortStableFunc(j.ends, func(a, b Instance) int { return cmp.Compare(a.End, b.End) })
 	merged.Counts, merged.Instances = j.counts, j.ends
 	return merged
+}
+
+// owners returns the owners of all VMs. If several parts know that of a VM, the first one decides.
+func (j *Joint) owners() map[VM]string {
+	var all map[VM]string
+	for _, p := range slices.Backward(j.parts) {
+		if all == nil && len(p.batch.Owners) > 0 {
+			all = make(map[VM]string)
+		}
+		maps.Copy(all, p.batch.Owners)
+	}
+	return all
 }
 
 // take appends the part's counts of an outcome. The part has its counts in the order of the

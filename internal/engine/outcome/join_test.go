@@ -81,12 +81,14 @@ func TestJoinMerges(t *testing.T) {
 	vms := &script{batches: []outcome.Batch{{
 		Counts:    []outcome.Counts{counts("a", 1), counts("a", 2), counts("c", 1), counts("c", 2)},
 		Instances: []outcome.Instance{{Outcome: "a", End: 3}, {Outcome: "c", End: 7}},
+		Owners:    map[outcome.VM]string{{PID: 1}: "user 1", {PID: 2}: "user 2"},
 		Cost:      outcome.Cost{Events: 100, PerEvent: 4, Collector: 1},
 		Rejected:  outcome.Rejected{Count: 1},
 	}, {}}}
 	wrappers := &script{batches: []outcome.Batch{{
 		Counts:    []outcome.Counts{counts("b", 3)},
 		Instances: []outcome.Instance{{Outcome: "b", End: 1}, {Outcome: "b", End: 3}, {Outcome: "b", End: 9}},
+		Owners:    map[outcome.VM]string{{PID: 1}: "10.0.0.1", {PID: 3}: "10.0.0.3"},
 		Cost:      outcome.Cost{Events: 300, PerEvent: 8},
 		Rejected:  outcome.Rejected{Count: 2, Last: "x"},
 	}, {}}}
@@ -101,6 +103,7 @@ func TestJoinMerges(t *testing.T) {
 		Instances: []outcome.Instance{
 			{Outcome: "b", End: 1}, {Outcome: "a", End: 3}, {Outcome: "b", End: 3}, {Outcome: "c", End: 7}, {Outcome: "b", End: 9},
 		},
+		Owners:   map[outcome.VM]string{{PID: 1}: "user 1", {PID: 2}: "user 2", {PID: 3}: "10.0.0.3"},
 		Cost:     outcome.Cost{Events: 400, PerEvent: 7, Collector: 1},
 		Rejected: outcome.Rejected{Count: 3, Last: "x"},
 	}

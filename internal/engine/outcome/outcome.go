@@ -347,6 +347,10 @@ type Batch struct {
 	// included. Recordings do not contain Users.
 	Users []UserLoad
 
+	// Owners say who answers for the VMs of the counts, see [UserOwner]. A VM may be missing.
+	// Recordings do not contain Owners.
+	Owners map[VM]string
+
 	// Strangers is true if the cost includes processes that are not VMs or may not be VMs, or
 	// processes that are left out because of their user. Then the cost is not that of observing
 	// the VMs. Recordings contain neither this nor Renew.
@@ -355,6 +359,14 @@ type Batch struct {
 	// Renew means that the current plan should begin again, because only a new plan frees the
 	// source from such processes.
 	Renew bool
+}
+
+// UserOwner returns the owner of the VMs of a user of this host, -1 if the user is unknown.
+func UserOwner(user int) string {
+	if user < 0 {
+		return "an unknown user"
+	}
+	return fmt.Sprintf("user %d", user)
 }
 
 // A Load is the share of a VM in the events of a [Cost].

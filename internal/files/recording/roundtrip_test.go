@@ -109,7 +109,7 @@ func fill(t *testing.T, v reflect.Value, next *uint64) {
 			*g = withoutAccounts(*g)
 		}
 		if b, ok := v.Addr().Interface().(*outcome.Batch); ok {
-			b.Loads, b.Users, b.Strangers, b.Renew = nil, nil, false, false // recordings do not contain these
+			b.Loads, b.Users, b.Owners, b.Strangers, b.Renew = nil, nil, nil, false, false // recordings do not contain these
 		}
 		if s, ok := v.Addr().Interface().(*outcome.Spec); ok {
 			s.Accounts = false // recordings do not contain it
@@ -122,6 +122,12 @@ func fill(t *testing.T, v reflect.Value, next *uint64) {
 		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
 		fill(t, v.Index(0), next)
 		fill(t, v.Index(1), next)
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(t, key, next)
+		fill(t, value, next)
+		v.SetMapIndex(key, value)
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(t, v.Elem(), next)

@@ -773,6 +773,7 @@ func (s *Source) Collect(_ context.Context, w outcome.Window) (outcome.Batch, er
 		return outcome.Batch{}, fmt.Errorf("%+v is not the window that follows %d", w, s.next)
 	}
 	s.forgive()
+	owners := s.owners()
 	asked := s.stations()
 	for _, st := range asked { // all first, so that they answer in parallel
 		if !st.stuck && !st.reading.ask(e, w, s.rate(st.reading.user)) {
@@ -785,6 +786,7 @@ func (s *Source) Collect(_ context.Context, w outcome.Window) (outcome.Batch, er
 	}
 	s.next = w.To
 	batch := e.Batch(w, merge(append(pages, s.absent(e, w)...)))
+	batch.Owners = owners
 	if len(pages) == 0 && s.hidden(w) {
 		for i := range batch.Counts {
 			batch.Counts[i].Unobserved = true
@@ -795,6 +797,15 @@ func (s *Source) Collect(_ context.Context, w outcome.Window) (outcome.Batch, er
 		return batch, fmt.Errorf("%s has exited: %w", s.cfg.Target, outcome.ErrEnded)
 	}
 	return batch, nil
+}
+
+// owners returns the owners of all VMs.
+func (s *Source) owners() map[outcome.VM]string {
+	all := make(map[outcome.VM]string)
+	for _, st := range slices.AppendSeq(slices.Clone(s.former), maps.Values(s.vms)) {
+		all[st.id] = outcome.UserOwner(st.vm.Account)
+	}
+	return all
 }
 
 // merge merges the cells of VMs that look the same: one has ended, and the other has its PID and its

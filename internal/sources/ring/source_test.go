@@ -154,6 +154,23 @@ func TestMemoryThatDoesNotAnswer(t *testing.T) {
 	g.close(g.rings[0].gate.Unlock)
 }
 
+// A batch names the users of its VMs, also of one whose last window it is.
+func TestOwners(t *testing.T) {
+	g := newStage(t, 2)
+	g.rings[1].ended.Store(true)
+	w := g.schedule[0].Plan.At(g.n)
+	vmtest.WaitUntil(w.To)
+	b, err := g.Collect(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[outcome.VM]string{{PID: 0}: "user 0", {PID: 1}: "user 1"}
+	if diff := cmp.Diff(want, b.Owners); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	g.close(func() {})
+}
+
 // If the memory of a VM answers late, the delayed window is not observed, and the next ones are.
 func TestMemoryThatAnswersLate(t *testing.T) {
 	g := newStage(t, 1)

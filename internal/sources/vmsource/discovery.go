@@ -64,6 +64,15 @@ func (s *Source) userOf(pid int) int {
 	return unknownUser
 }
 
+// owners returns the owners of all VMs.
+func (s *Source) owners() map[outcome.VM]string {
+	all := make(map[outcome.VM]string)
+	for pid, v := range s.vms {
+		all[v.id] = outcome.UserOwner(s.userOf(pid))
+	}
+	return all
+}
+
 // noteBeyond reports once for each VM that its spans have too many names.
 func (s *Source) noteBeyond(pid int) {
 	if s.discovery.told[pid] {

@@ -550,7 +550,7 @@ func (s *Source) Collect(_ context.Context, w outcome.Window) (outcome.Batch, er
 	s.nameGroups(st)
 	s.noteNoRoom(s.batch.counts)
 	batch := outcome.Batch{Window: w, Time: monotonic.Wall(w.To), Counts: s.batch.counts, Instances: s.batch.instances}
-	batch.Users = s.hits.ofUsers(w)
+	batch.Owners, batch.Users = s.owners(), s.hits.ofUsers(w)
 	batch.Cost, batch.Loads = s.cost(w)
 	s.settleStrangers(w, &batch)
 	if !observed {

@@ -69,6 +69,17 @@ func (s *Source) gone(peer string) (n int) {
 	return n
 }
 
+// owners returns the peers of all VMs, except that of the VMs that peers share.
+func (s *Source) owners() map[outcome.VM]string {
+	all := make(map[outcome.VM]string)
+	for vm, a := range s.books {
+		if a.peer != "" {
+			all[vm] = a.peer
+		}
+	}
+	return all
+}
+
 // nameless returns a name for a VM of which only the host is known, with the lowest free number.
 // A VM that connects again keeps its name if the same peer had it.
 func (s *Source) nameless(host, peer string) outcome.VM {

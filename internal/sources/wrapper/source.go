@@ -260,7 +260,7 @@ func (s *Source) Collect(_ context.Context, w outcome.Window) (outcome.Batch, er
 		all.Last = cmp.Or(rejected.Last, all.Last)
 	}
 	batch := e.Batch(w, pages)
-	batch.Rejected = all
+	batch.Rejected, batch.Owners = all, s.owners()
 	s.next = w.To
 	rest := current.Since(w.To)
 	s.schedule.Store(&rest)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -492,6 +493,21 @@ func TestVMsWithCounts(t *testing.T) {
 	f.conn.Close() // has sent nothing this time
 	r.awaitPeers(1)
 	check("127.0.0.1 (2)")
+}
+
+// A batch names the peers of its VMs.
+func TestOwners(t *testing.T) {
+	r := newRig(t, plan(start, spec("a", 20)))
+	for i, user := range []string{"user 1", "user 2"} {
+		r.as(user)
+		newFake(t).connect(r.Source)
+		r.awaitPeers(i + 1)
+	}
+	got := r.collect(plan(start).At(0)).Owners
+	want := map[outcome.VM]string{here: "user 1", {Node: "127.0.0.1 (2)"}: "user 2"}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
 }
 
 // If a wrapper's listener goes away, the source connects again and sends all commands.
