@@ -48,8 +48,8 @@ func explainedSnapshot(t *testing.T, explanation string) string {
 			Counts:    []outcome.Counts{{Outcome: "order", VM: vm, Successes: 2, Bins: []uint64{2}}},
 			Instances: []outcome.Instance{instance},
 		}),
-		k.Fire(&cause),
-		k.Fire(&also),
+		k.Fire(&cause, ""),
+		k.Fire(&also, ""),
 	} {
 		if err != nil {
 			t.Error(err)

@@ -213,7 +213,7 @@ func (k *keeper) Framed(b *outcome.Batch, f *scope.Frame) error {
 			Text:    x.Cause,
 
 			Explanation: x.Explanation,
-		}))
+		}, b.Owners[x.VM]))
 	}
 	k.pass()
 	return nil

@@ -72,7 +72,7 @@ type Snapshots struct {
 	Dir    string        // folder, relative to that of the scope file
 	Before int           // windows before the one of the trigger
 	After  time.Duration // how long to continue after it
-	Keep   int           // largest number of snapshots; the oldest ones are deleted
+	Keep   int           // largest number of snapshots; then the oldest of the user with the most is deleted
 	Size   int64         // largest size of the folder in bytes; whole KiB
 }
 

@@ -72,7 +72,7 @@ func snapshotsFields() []field[Snapshots] {
 		plain("dir", "folder to write them to", func(s *Snapshots) *string { return &s.Dir }, (*reader).name, quote),
 		integerField("before", 0, maxBefore, "windows before the one in which a trigger fired", func(s *Snapshots) *int { return &s.Before }),
 		durationField("after", 0, maxAfter, "for how long to go on after it", func(s *Snapshots) *time.Duration { return &s.After }),
-		integerField("keep", 1, maxKeep, "largest number of snapshots; beamscope deletes the oldest beyond it", func(s *Snapshots) *int { return &s.Keep }),
+		integerField("keep", 1, maxKeep, "largest number of snapshots; beyond it beamscope deletes the oldest of the user whose VMs have the most", func(s *Snapshots) *int { return &s.Keep }),
 		size,
 	}
 }

@@ -78,8 +78,9 @@ func freeName(folder *trusted.Folder, name string) (string, error) {
 
 // A found file is a snapshot in a folder.
 type found struct {
-	path string
-	size int64
+	path   string
+	size   int64
+	owners []string // at least one
 }
 
 // find returns the snapshots in a folder, the oldest first. These are the regular files that have
@@ -99,25 +100,28 @@ func find(dir string) ([]found, error) {
 		}
 		info, err := entry.Info()
 		path := filepath.Join(dir, entry.Name())
-		if err == nil && isRecording(path) { // otherwise it has just gone, or is a different kind of file
-			files = append(files, found{path, info.Size()})
+		if err != nil {
+			continue // it has just gone
+		}
+		if header, ok := headerOf(path); ok { // otherwise it is a different kind of file
+			files = append(files, found{path, info.Size(), ownersOf(header)})
 		}
 	}
 	return files, nil
 }
 
-// isRecording reports whether a file begins like a recording, even a damaged one or one of
-// another version.
-func isRecording(path string) bool {
+// headerOf returns the header of a file, and whether it begins like a recording. The header of a
+// damaged one, or one of another version, is empty.
+func headerOf(path string) (h recording.Header, ok bool) {
 	r, err := recording.Open(context.Background(), path) // find has checked that it is a regular file
 	if err != nil {
-		return errors.Is(err, recording.ErrDamaged) || errors.Is(err, recording.ErrVersion)
+		return h, errors.Is(err, recording.ErrDamaged) || errors.Is(err, recording.ErrVersion)
 	}
-	return r.Close() == nil
+	return r.Header, r.Close() == nil
 }
 
-// prune deletes the oldest snapshots until at most this many files and bytes remain. It also
-// deletes temporary files of writers that were killed. It never deletes keep.
+// prune deletes snapshots until at most this many files and bytes remain, in the order of an
+// [eviction]. It also deletes temporary files of writers that were killed. It never deletes keep.
 func prune(dir, keep string, files int, size int64) error {
 	folder, err := trusted.OpenFolder(dir)
 	if err != nil {
@@ -132,18 +136,15 @@ func prune(dir, keep string, files int, size int64) error {
 	for _, file := range all {
 		total += file.size
 	}
-	n := len(all)
-	for _, file := range all {
-		if n <= files && total <= size {
+	old := newEviction(all, keep)
+	for n := len(all); n > files || total > size; n-- {
+		file, ok := old.next()
+		if !ok {
 			break
-		}
-		if file.path == keep {
-			continue
 		}
 		if err := remove(folder, file.path); err != nil {
 			return err
 		}
-		n--
 		total -= file.size
 	}
 	return removeAbandoned(folder, dir)

@@ -172,7 +172,7 @@ func child(dir string) {
 		panic(err)
 	}
 	for n := 0; ; n++ {
-		if err := errors.Join(k.Batch(batch(n)), k.Fire(cause(n, "qta"))); err != nil && !errors.Is(err, snapshot.ErrBusy) {
+		if err := errors.Join(k.Batch(batch(n)), k.Fire(cause(n, "qta"), "")); err != nil && !errors.Is(err, snapshot.ErrBusy) {
 			panic(err)
 		}
 	}

@@ -69,6 +69,12 @@ func cause(n int, trigger string) *recording.Cause {
 	return &recording.Cause{Time: int64(n+1) * second, Number: uint64(n), Trigger: trigger, Setting: "true", Outcome: "b", VM: vm, Text: "why"}
 }
 
+// An owned is a cause in a VM of an owner.
+type owned struct {
+	*recording.Cause
+	owner string
+}
+
 func notice(text string) *outcome.Notice { return &outcome.Notice{Time: 9, Text: text} }
 
 // keep returns a Keeper and two functions. do passes entries to the Keeper, and treats a cause as
@@ -100,7 +106,9 @@ func pass(k *snapshot.Keeper, entry any) error {
 	case *outcome.Notice:
 		return k.Notice(entry)
 	case *recording.Cause:
-		return k.Fire(entry)
+		return k.Fire(entry, "")
+	case owned:
+		return k.Fire(entry.Cause, entry.owner)
 	}
 	return errors.ErrUnsupported
 }

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -41,8 +42,8 @@ type Options struct {
 	Prelude int              // windows before those, for their history
 	After   time.Duration    // how long to continue after the window of the trigger
 
-	// Limits of the folder. The oldest snapshots are deleted to make room for a new one, which is
-	// kept however large it is.
+	// Limits of the folder. To make room for a new snapshot, which is kept however large it is, the
+	// oldest of the owner that has the most is deleted.
 	MaxFiles int
 	MaxBytes int64
 
@@ -156,16 +157,18 @@ func (k *Keeper) complete() error {
 }
 
 // Fire begins a snapshot because of the last window, or adds a cause to the snapshot in progress.
-// Before the first window it does nothing.
-func (k *Keeper) Fire(c *recording.Cause) error {
+// Before the first window it does nothing. The owner is who answers for the VM of the cause, see
+// [outcome.Batch]. If it is "", the VM counts as its own owner.
+func (k *Keeper) Fire(c *recording.Cause, owner string) error {
+	owner = cmp.Or(owner, c.VM.String())
 	if k.batches == 0 {
 		return nil
 	}
 	if k.pending != nil {
-		return k.pending.add(c)
+		return k.pending.add(c, owner)
 	}
 	p := k.begin(c)
-	if err := p.add(c); err != nil {
+	if err := p.add(c, owner); err != nil {
 		return err
 	}
 	k.pending = p

@@ -28,7 +28,7 @@ func TestSnapshot(t *testing.T) {
 	equal(t, concat([]any{config("b")}, windows(4, 12)), got)
 	equal(t, recording.Snapshot{First: 4, Prelude: 2, Before: 3, Causes: 1, Complete: true}, r.Snapshot)
 	equal(t, []recording.Cause{*cause(9, "qta")}, r.Causes)
-	equal(t, recording.Header{Time: start, Note: "a note"}, r.Header)
+	equal(t, recording.Header{Time: start, Note: "a note", Facts: []recording.Fact{{Name: "owner", Text: vm.String()}}}, r.Header)
 	equal(t, batch(9), got[1+r.Snapshot.Trigger()])
 	if i := infos[0]; i.After != 2 || i.Number != 1 || !i.Time.Equal(batch(9).Time) || i.Err != nil {
 		t.Errorf("listed as %+v", i)
@@ -237,7 +237,7 @@ func TestSlowDisk(t *testing.T) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		if err := k.Fire(cause(n, "qta")); err != nil {
+		if err := k.Fire(cause(n, "qta"), ""); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/beamscope/beamscope/internal/files/recording"
 )
@@ -12,11 +13,15 @@ type pending struct {
 	name   string // of the file
 	until  int64  // time until which it extends, nanoseconds of CLOCK_MONOTONIC
 	causes []byte // blocks
+	owners []string
 	body   body
 }
 
-// add adds a cause.
-func (p *pending) add(c *recording.Cause) error {
+// add adds a cause in a VM of an owner.
+func (p *pending) add(c *recording.Cause, owner string) error {
+	if !slices.Contains(p.owners, owner) && len(p.owners) < recording.MaxFacts {
+		p.owners = append(p.owners, owner)
+	}
 	if p.Causes == MaxCauses {
 		p.Omitted++
 		return nil
@@ -34,7 +39,8 @@ func (p *pending) add(c *recording.Cause) error {
 // parts returns the parts of the file.
 func (p *pending) parts(h *recording.Header) ([][]byte, error) {
 	var e recording.Encoder
-	front, err := e.AppendHeader(nil, h)
+	header := withOwners(*h, p.owners)
+	front, err := e.AppendHeader(nil, &header)
 	if err != nil {
 		return nil, err
 	}

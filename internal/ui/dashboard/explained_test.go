@@ -346,7 +346,7 @@ func snapshotOf(t *testing.T, h *harness) string {
 	}
 	f := h.d.live.Frame(slowWindow - 4)
 	x := f.Fired[0]
-	if err := k.Fire(&recording.Cause{Time: f.Window.To, Number: f.Number, Trigger: x.Trigger, Setting: x.Setting, Outcome: x.Outcome, VM: x.VM, Text: x.Cause, Explanation: x.Explanation}); err != nil {
+	if err := k.Fire(&recording.Cause{Time: f.Window.To, Number: f.Number, Trigger: x.Trigger, Setting: x.Setting, Outcome: x.Outcome, VM: x.VM, Text: x.Cause, Explanation: x.Explanation}, ""); err != nil {
 		t.Fatal(err)
 	}
 	closing()
