@@ -154,7 +154,9 @@ type Source struct {
 	vms      map[int]*station
 	former   []*station              // VMs that have ended, and whose PIDs other VMs have: their last windows are not collected yet
 	names    map[int]map[string]bool // discovered names, by user
-	seen     map[string]bool         // notices that are given only once
+
+	toldFull  map[string]bool // reasons for the lack of a place that notices have given
+	toldSpecs map[string]bool // notices that were given about outcomes of the plan
 
 	allowance *allowance            // of searches
 	searching map[int]bool          // users whose VMs are searched
@@ -174,6 +176,7 @@ type station struct {
 	reading  *reading // nil until its ring is found
 	stuck    bool     // its memory does not answer
 	notified bool     // a notice has said why it is no longer read
+	told     topic    // topics of notices that were given
 	stopped  string   // why the VM does not run; "" if it runs
 	ended    bool
 
@@ -247,7 +250,7 @@ func newSource(cfg Config) *Source {
 		next:     cfg.Plan.From,
 		vms:      make(map[int]*station),
 		names:    make(map[int]map[string]bool),
-		seen:     make(map[string]bool),
+		toldFull: make(map[string]bool),
 
 		allowance: newAllowance(),
 		searching: make(map[int]bool),
@@ -285,31 +288,6 @@ func needsKernel(s outcome.Spec) bool { return s.Explain || s.ExitFails || s.Gro
 // needsProcess reports whether an outcome needs the processes that start its instances, as single
 // instances do.
 func needsProcess(s outcome.Spec) bool { return s.Detail != outcome.CountsOnly }
-
-// noteKernel adds notices about parts of the plan that are not possible.
-func (s *Source) noteKernel() {
-	if s.cfg.Kernel != nil {
-		return
-	}
-	for _, spec := range s.schedule.Specs() {
-		for what, wanted := range map[string]bool{
-			"are not explained": spec.Explain, "do not fail when their process exits": spec.ExitFails, "are not grouped": spec.Group != "",
-		} {
-			if wanted {
-				s.once("spans of %s %s: that needs eBPF, and a VM with probes or of a known build", spec.Name, what)
-			}
-		}
-	}
-}
-
-// once adds a notice, once only.
-func (s *Source) once(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	if !s.seen[text] {
-		s.seen[text] = true
-		s.notices.Add("%s", text)
-	}
-}
 
 // search looks for VMs and their rings until the context is done. It closes first after the first
 // search.
@@ -370,7 +348,7 @@ func (s *Source) admit(_ context.Context, vms []vm.VM) {
 			continue
 		}
 		if why := s.full(v.Account); why != "" {
-			s.once("%s: beamscope does not read the spans of later ones", why)
+			s.noteFull(why)
 			if s.vms[v.PID()] == nil {
 				s.noteUnplaced(outcome.VM{PID: v.PID(), Node: v.Node})
 			}
@@ -576,7 +554,7 @@ func (s *Source) searchOne(ctx context.Context, st *station) {
 		if errors.Is(err, fs.ErrPermission) {
 			st.forbidden = err
 		}
-		s.once("spans of %v: %v", st.id, err)
+		s.noteUnread(st, err)
 	}
 }
 
@@ -654,7 +632,7 @@ func (s *Source) follow(ctx context.Context, st *station, o *observed) {
 	dropped := s.vms[st.vm.PID()] != st
 	if err != nil || dropped || s.closed || ctx.Err() != nil {
 		if err != nil && !dropped && ctx.Err() == nil {
-			s.notices.Add("spans of %v: %v", st.id, err)
+			s.noteUnread(st, err)
 		}
 		o.memory.Close()
 		return
@@ -670,7 +648,7 @@ func (s *Source) follow(ctx context.Context, st *station, o *observed) {
 	case o.kernel.since == 0 && st.absence.fires(o.reader.header):
 		s.noteSeen(st.id, false)
 	case o.kernel.since == 0:
-		s.once("spans of %v are counted, but neither explained nor grouped, and they do not fail when their process exits: this VM has no probes, and no function is known to stand in for them", st.id)
+		s.tell(st, notShown, "spans of %v are counted, but neither explained nor grouped, and they do not fail when their process exits: this VM has no probes, and no function is known to stand in for them", st.id)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	st.reading = newReading(o, s.now, cancel)
@@ -899,7 +877,7 @@ func (s *Source) late(st *station) {
 		s.giveUp(st)
 		return
 	}
-	s.once("the memory of %v answers late: windows that it holds up are not observed", st.id)
+	s.tell(st, tooLate, "the memory of %v answers late: windows that it holds up are not observed", st.id)
 }
 
 // note adds notices about what a VM's answer reports besides its counts.
@@ -908,10 +886,10 @@ func (s *Source) note(st *station, a *answer) {
 		s.notices.Add("%v: its ring filled up before beamscope read it: %d records of spans are lost. It is read at up to %.0f records a second; the environment ring_slots of the application beamscope makes it larger", st.id, a.lost, s.rate(st.reading.user))
 	}
 	if a.nameless > 0 {
-		s.once("%v has too many different span names and failure classes: some spans have no name. An outcome whose name beamscope has not seen is not observed in windows with such spans. Does a name contain a value that changes, such as an id?", st.id)
+		s.tell(st, noNames, "%v has too many different span names and failure classes: some spans have no name. An outcome whose name beamscope has not seen is not observed in windows with such spans. Does a name contain a value that changes, such as an id?", st.id)
 	}
 	if a.unclassed > 0 {
-		s.once("%v has too many different classes of failures: its table is full until the VM restarts, and a failure of a new class is shown without its class. Does a class contain a value that changes, such as an id or the arguments of a call?", st.id)
+		s.tell(st, noClasses, "%v has too many different classes of failures: its table is full until the VM restarts, and a failure of a new class is shown without its class. Does a class contain a value that changes, such as an id or the arguments of a call?", st.id)
 	}
 	if a.err == nil || st.ended || st.notified {
 		return
@@ -978,7 +956,7 @@ func (s *Source) discover(st *station, name string) bool {
 		s.names[user] = make(map[string]bool)
 	}
 	if len(s.names[user]) == maxNames {
-		s.once("spans of %v of user %d have too many names, more than %d with those of other VMs of that user: what came later is not discovered", st.id, user, maxNames)
+		s.tell(st, manyNames, "spans of %v of user %d have too many names, more than %d with those of other VMs of that user: what came later is not discovered", st.id, user, maxNames)
 		return false
 	}
 	s.names[user][name] = true

@@ -342,7 +342,7 @@ func TestUnplacedVMs(t *testing.T) {
 // If all places are taken, the VM of a user with few VMs gets that of a user with many. Users with as many
 // as others do not displace each other.
 func TestPlacesAreFair(t *testing.T) {
-	s := &Source{vms: make(map[int]*station), notices: intake.NewNotices(func() int64 { return 0 }), seen: make(map[string]bool)}
+	s := &Source{vms: make(map[int]*station), notices: intake.NewNotices(func() int64 { return 0 })}
 	self, err := usdt.OpenProcess(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
@@ -384,7 +384,7 @@ func TestPlacesAreFair(t *testing.T) {
 
 // A notice reports once for a VM that there is no room for classes of failures.
 func TestClassesWithoutRoomAreNoted(t *testing.T) {
-	s := &Source{notices: intake.NewNotices(func() int64 { return 0 }), seen: make(map[string]bool)}
+	s := &Source{notices: intake.NewNotices(func() int64 { return 0 })}
 	for _, st := range []*station{{id: outcome.VM{PID: 7}}, {id: outcome.VM{PID: 8}}} {
 		for _, unclassed := range []uint64{0, 3, 1} {
 			s.note(st, &answer{unclassed: unclassed})
