@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/beamscope/beamscope/internal/beam/vm"
 	"github.com/beamscope/beamscope/internal/engine/outcome"
@@ -80,6 +81,38 @@ func TestNoticesOfChangingHeader(t *testing.T) {
 			t.Errorf("%d notices", total)
 		}
 		s.drop(st)
+	}
+}
+
+// A VM that loses records all the time gives a notice a minute. Together they give the number.
+func TestNoticesOfLostRecords(t *testing.T) {
+	s := newFakeSource(t)
+	now := s.now()
+	s.now = func() int64 { return now }
+	st := stationOf(t, s, 7)
+	st.reading = &reading{}
+	var all []outcome.Notice
+	note := func(lost uint64) {
+		s.note(st, &answer{lost: lost})
+		all = append(all, s.notices.Take()...)
+	}
+	for n := range uint64(900) {
+		note(1000 + n)
+		now += int64(100 * time.Millisecond)
+	}
+	now += int64(time.Minute)
+	note(0)
+	var sum uint64
+	for _, n := range all {
+		var lost uint64
+		_, after, _ := strings.Cut(n.Text, "read it: ")
+		if _, err := fmt.Sscan(after, &lost); err != nil {
+			t.Errorf("%q: %v", n.Text, err)
+		}
+		sum += lost
+	}
+	if want := uint64(900*1000 + 900*899/2); len(all) != 3 || sum != want {
+		t.Errorf("%d notices of %d records, want 3 of %d", len(all), sum, want)
 	}
 }
 

@@ -177,6 +177,8 @@ type station struct {
 	stuck    bool     // its memory does not answer
 	notified bool     // a notice has said why it is no longer read
 	told     topic    // topics of notices that were given
+	lost     uint64   // number of lost records that no notice has given
+	toldLost int64    // when a notice last gave it, nanoseconds of CLOCK_MONOTONIC; 0: never
 	stopped  string   // why the VM does not run; "" if it runs
 	ended    bool
 
@@ -882,9 +884,7 @@ func (s *Source) late(st *station) {
 
 // note adds notices about what a VM's answer reports besides its counts.
 func (s *Source) note(st *station, a *answer) {
-	if a.lost > 0 {
-		s.notices.Add("%v: its ring filled up before beamscope read it: %d records of spans are lost. It is read at up to %.0f records a second; the environment ring_slots of the application beamscope makes it larger", st.id, a.lost, s.rate(st.reading.user))
-	}
+	s.noteLost(st, a.lost)
 	if a.nameless > 0 {
 		s.tell(st, noNames, "%v has too many different span names and failure classes: some spans have no name. An outcome whose name beamscope has not seen is not observed in windows with such spans. Does a name contain a value that changes, such as an id?", st.id)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 )
 
 // A topic is what a notice about a VM is about. A VM can have something else in the text each time,
@@ -25,6 +26,9 @@ const (
 // maxToldFull limits the number of reasons why there is no place that are remembered. There is one
 // for each user, and users are many.
 const maxToldFull = 256
+
+// lossPeriod is the shortest time between two notices that records of a VM were lost.
+const lossPeriod = time.Minute
 
 // tell adds a notice about a VM, once for each topic.
 func (s *Source) tell(st *station, about topic, format string, args ...any) {
@@ -51,6 +55,18 @@ func topicOf(err error) topic {
 	default:
 		return unread
 	}
+}
+
+// noteLost says that records of a VM were lost, at most once in a lossPeriod. The number is that of
+// all since the previous notice.
+func (s *Source) noteLost(st *station, lost uint64) {
+	st.lost += lost
+	if st.lost == 0 || st.toldLost != 0 && s.now() < st.toldLost+int64(lossPeriod) {
+		return
+	}
+	s.notices.Add("%v: its ring filled up before beamscope read it: %d records of spans are lost. It is read at up to %.0f records a second; the environment ring_slots of the application beamscope makes it larger",
+		st.id, st.lost, s.rate(st.reading.user))
+	st.lost, st.toldLost = 0, s.now()
 }
 
 // noteFull says, once, why later VMs have no place. If too many reasons are remembered, it does not.
