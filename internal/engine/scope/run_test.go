@@ -348,6 +348,20 @@ func TestNoticeFails(t *testing.T) {
 	}
 }
 
+// Notices of different parts of a source are passed on in the order of time. Those of the same time, and
+// those without one, keep their order.
+func TestNoticesInOrderOfTime(t *testing.T) {
+	onStage(t, windowsOf(time.Second), 0, func(t *testing.T, s *stage) {
+		all := []outcome.Notice{{Time: 7, Text: "e"}, {Time: 5, Text: "c"}, {Text: "a"}, {Time: 5, Text: "d"}, {Text: "b"}}
+		s.watch = func() []outcome.Notice {
+			defer func() { all = nil }()
+			return all
+		}
+		s.run(t.Context(), time.Second)
+		same(t, "notices", s.notices, []string{"a", "b", "c", "d", "e"})
+	})
+}
+
 // An error of the source contains the beginning of the window.
 func TestErrorOfAWindow(t *testing.T) {
 	first := windowsOf(10 * time.Second)

@@ -1,9 +1,11 @@
 package scope
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -294,9 +296,12 @@ func (s *Scope) change(ctx context.Context, system *System) error {
 	}
 }
 
-// watch calls the source's Watch, and passes on its notices.
+// watch calls the source's Watch, and passes on its notices in the order of time: parts of the source
+// collect theirs separately.
 func (s *Scope) watch(ctx context.Context) error {
-	for _, n := range s.source.Watch(ctx) {
+	notices := s.source.Watch(ctx)
+	slices.SortStableFunc(notices, func(a, b outcome.Notice) int { return cmp.Compare(a.Time, b.Time) })
+	for _, n := range notices {
 		if err := s.eachObserver(func(o Observer) error { return o.Noticed(n) }); err != nil {
 			return err
 		}
