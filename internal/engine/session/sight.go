@@ -64,14 +64,25 @@ func (s Sights) Of(o outcome.Spec, v outcome.VM) seen.Sight {
 	}
 	sight := s.inVMs(o, v)
 	if isSpan(o) {
-		for _, r := range s.rings {
-			if r.Found && r.Refused == "" && !r.Ended && (v == outcome.VM{} || r.VM == v) {
-				sight = sight.With(seen.Ring)
-			}
-		}
+		sight = s.inRings(sight, v)
 	}
 	if len(sight.By) == 0 {
 		sight.Why = cmp.Or(sight.Why, unseenBecause(o, v))
+	}
+	return sight
+}
+
+// inRings adds how the rings of a VM, or of any VM, show spans. A ring that is not read explains best why
+// they are not seen.
+func (s Sights) inRings(sight seen.Sight, v outcome.VM) seen.Sight {
+	for _, r := range s.rings {
+		switch {
+		case r.Ended || v != outcome.VM{} && r.VM != v:
+		case r.Refused != "" && len(sight.By) == 0:
+			sight.Why = r.Refused
+		case r.Refused == "" && r.Found:
+			sight = sight.With(seen.Ring)
+		}
 	}
 	return sight
 }

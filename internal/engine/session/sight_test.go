@@ -33,7 +33,8 @@ func TestSights(t *testing.T) {
 			{VM: vm(3), Refused: "no probes"},
 			{VM: vm(4), Ended: true},
 		},
-		rings: []ring.Status{{VM: vm(1), Found: true}, {VM: vm(2), Found: true}, {VM: vm(3), Found: true}, {VM: vm(4), Found: true, Ended: true}, {VM: vm(5)}},
+		rings: []ring.Status{{VM: vm(1), Found: true}, {VM: vm(2), Found: true}, {VM: vm(3), Found: true}, {VM: vm(4), Found: true, Ended: true}, {VM: vm(5)},
+			{VM: vm(6), Found: true, Refused: "it broke"}, {VM: vm(7), Refused: "another layout"}},
 	}
 	lacking := Sights{lacking: errors.New("no eBPF here"), rings: []ring.Status{{VM: vm(5), Found: true}}}
 	for _, test := range []struct {
@@ -53,6 +54,9 @@ func TestSights(t *testing.T) {
 		{observed, wait, vm(3), "not at all: no probes"},
 		{observed, buy, vm(4), "not at all: the VM has ended"},
 		{observed, buy, vm(5), "not at all: no span was recorded yet, and the VM has no probes"},
+		{observed, buy, vm(6), "not at all: it broke"},
+		{observed, buy, vm(7), "not at all: another layout"},
+		{observed, gc, vm(7), "not at all: nothing is attached to in this VM for it"},
 		{observed, buy, vm(0), "probe, stand-in, ring"},
 		{observed, gc, vm(0), "probe, stand-in"},
 		{observed, mail, vm(0), "tcp"},

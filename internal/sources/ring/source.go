@@ -179,6 +179,7 @@ type station struct {
 	told     topic    // topics of notices that were given
 	lost     uint64   // number of lost records that no notice has given
 	toldLost int64    // when a notice last gave it, nanoseconds of CLOCK_MONOTONIC; 0: never
+	unread   string   // why its spans are not read; "" if they are, or if it has no ring
 	stopped  string   // why the VM does not run; "" if it runs
 	ended    bool
 
@@ -550,6 +551,9 @@ func (s *Source) searchOne(ctx context.Context, st *station) {
 		s.follow(ctx, st, f.observed)
 	case ctx.Err() != nil, errors.Is(err, usdt.ErrProcessGone):
 	case errors.Is(err, ErrNone) && !errors.Is(err, ErrLayout) && !errors.Is(err, ErrTooLarge):
+		s.mu.Lock()
+		st.unread = ""
+		s.mu.Unlock()
 	default:
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -639,6 +643,7 @@ func (s *Source) follow(ctx context.Context, st *station, o *observed) {
 		o.memory.Close()
 		return
 	}
+	st.unread = ""
 	o.discover = s.cfg.Discover
 	o.open(ledger.NewBook(st.id, s.next, s.budget))
 	o.plan(s.schedule, s.control())
@@ -697,7 +702,7 @@ func (s *Source) do(st *station, work func(*observed)) {
 
 // giveUp stops reading a VM whose memory does not answer.
 func (s *Source) giveUp(st *station) {
-	st.stuck = true
+	st.stuck, st.unread = true, "its memory does not answer"
 	st.reading.cancel()
 	s.notices.Add("the memory of %v does not answer: its spans are not read any more", st.id)
 }
@@ -899,6 +904,7 @@ func (s *Source) note(st *station, a *answer) {
 		st.ended = true
 		return
 	}
+	st.unread = a.err.Error()
 	s.notices.Add("the spans of %v are not read any more: %v", st.id, a.err)
 }
 
@@ -972,7 +978,7 @@ type Status struct {
 	Probes  bool   // the VM also has probes
 	Stopped string // why nothing happens in it, see [vm.VM.Stopped]
 	Ended   bool
-	Refused string // why its ring is no longer read, "" if it is read
+	Refused string // why its ring is not read, "" if it is read or does not exist
 }
 
 // Found reports whether the ring of a VM is read.
@@ -1001,12 +1007,9 @@ func (s *Source) Status() []Status {
 	defer s.mu.Unlock()
 	var all []Status
 	for _, st := range s.vms {
-		status := Status{VM: st.id, Exe: st.vm.Exe.Name, Ended: st.ended, Stopped: st.stopped, Found: st.reading != nil}
+		status := Status{VM: st.id, Exe: st.vm.Exe.Name, Ended: st.ended, Stopped: st.stopped, Found: st.reading != nil, Refused: st.unread}
 		if r := st.reading; r != nil {
 			status.Probes, status.Since = r.probes, r.since
-		}
-		if st.stuck {
-			status.Refused = "its memory does not answer"
 		}
 		all = append(all, status)
 	}

@@ -171,6 +171,22 @@ func TestOwners(t *testing.T) {
 	g.close(func() {})
 }
 
+// The status of a VM whose ring broke, or cannot be read, says why.
+func TestStatusOfABrokenRing(t *testing.T) {
+	g := newStage(t, 2)
+	if c := g.collect(func() { g.rings[0].ended.Store(true) })[0]; !c.Unobserved {
+		t.Errorf("the window in which it broke: %+v", c)
+	}
+	if st := g.Status(); !strings.Contains(st[0].Refused, "EOF") || st[1].Refused != "" {
+		t.Errorf("broken: %+v", st)
+	}
+	g.close(func() {})
+	g.vms[7] = &station{id: outcome.VM{PID: 7}, unread: "unsupported layout"}
+	if st := g.Status(); st[2].Found || st[2].Refused != "unsupported layout" {
+		t.Errorf("never read: %+v", st[2])
+	}
+}
+
 // If the memory of a VM answers late, the delayed window is not observed, and the next ones are.
 func TestMemoryThatAnswersLate(t *testing.T) {
 	g := newStage(t, 1)
