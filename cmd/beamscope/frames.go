@@ -36,6 +36,7 @@ type framePrinter struct {
 	lacks  func(outcome.Spec) bool // reports whether an outcome can never be observed here
 	frames int                     // number of frames
 	whole  int                     // number of these whose windows were completely observed
+	missed int                     // number of these whose windows were not
 }
 
 func newFramePrinter(p printer, log io.Writer) *framePrinter {
@@ -63,7 +64,9 @@ func (f *framePrinter) Framed(_ *outcome.Batch, frame *scope.Frame) error {
 		}
 	}
 	unobserved := func(p scope.Outcome) bool { return p.Counts.Unobserved && !f.lacks(p.Spec) }
-	if !slices.ContainsFunc(frame.Outcomes, unobserved) && (len(frame.Outcomes) > 0 || f.frames > 1) {
+	if slices.ContainsFunc(frame.Outcomes, unobserved) {
+		f.missed++
+	} else if len(frame.Outcomes) > 0 || f.frames > 1 {
 		f.whole++
 	}
 	return f.Frame(frame)

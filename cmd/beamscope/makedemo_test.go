@@ -73,7 +73,7 @@ func checkDemo(t *testing.T, outcome, windows, totals string) {
 		t.Errorf("%s: %d instances in %d windows", outcome, sum, len(rows))
 	}
 	attaching := 0 // lost before the first whole window
-	if m := regexp.MustCompile(`(?m)^lost while attaching, .* (\d+) of ` + outcome + `\b`).FindStringSubmatch(totals); m != nil {
+	if m := regexp.MustCompile(`(?m)^not observed, and not in the table: .* (\d+) of ` + outcome + `\b`).FindStringSubmatch(totals); m != nil {
 		scanInts(m[1], &attaching)
 	}
 	open := starts - sum - lost - attaching // at the end, without those that were open at the beginning

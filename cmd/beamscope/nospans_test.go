@@ -21,18 +21,22 @@ func TestSayNoSpans(t *testing.T) {
 		system     *scope.System
 		whole      int
 		discovered bool
+		missed     int
+		unread     string
 		want       string
 	}{
-		{system(gc), 2, false, "no span started"},
-		{system(gc), 1, false, "the observation ended before two whole windows were over: let it run for some seconds"},
-		{system(gc), 0, false, "the observation ended before two whole windows were over: let it run for some seconds"},
-		{system(gc), 9, true, "the observation ended before the first window of the discovered spans"},
-		{system(outcome.Spec{Name: "buy", Span: "buy"}), 9, true, ""},
-		{nil, 9, true, ""},
+		{system(gc), 2, false, 0, "", "no span started"},
+		{system(gc), 8, false, 3, "", "no span was seen, but 3 of 11 windows were not observed as a whole"},
+		{system(gc), 8, false, 0, "the spans of pid 7 are not read: it broke", "it is not known whether a span started: the spans of pid 7 are not read: it broke\n"},
+		{system(gc), 1, false, 0, "", "the observation ended before two whole windows were over: let it run for some seconds"},
+		{system(gc), 0, false, 0, "", "the observation ended before two whole windows were over: let it run for some seconds"},
+		{system(gc), 9, true, 0, "", "the observation ended before the first window of the discovered spans"},
+		{system(outcome.Spec{Name: "buy", Span: "buy"}), 9, true, 0, "", ""},
+		{nil, 9, true, 0, "", ""},
 	} {
 		var log strings.Builder
-		f := &framePrinter{log: &log, system: test.system, whole: test.whole}
-		f.sayNoSpans(test.discovered)
+		f := &framePrinter{log: &log, system: test.system, whole: test.whole, missed: test.missed, frames: test.whole + test.missed}
+		f.sayNoSpans(test.discovered, test.unread)
 		if got := log.String(); !strings.HasPrefix(got, test.want) || test.want == "" && got != "" {
 			t.Errorf("discovered %v: %q, want %q", test.discovered, got, test.want)
 		}
@@ -114,6 +118,11 @@ func TestWholeWindows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	defer func() {
+		if f.missed != 2 {
+			t.Errorf("%d windows were not observed, want 2", f.missed)
+		}
+	}()
 	for i, test := range []struct {
 		unobserved []bool
 		want       int

@@ -374,8 +374,8 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 		sayLater(log, o.look)
 	}
 	out.lacks = s.Lacks
-	if j, ok := o.printer.(*export.JSON); ok {
-		j.TellSights(func() export.SightFunc { return s.Sights().Of })
+	if p, ok := o.printer.(interface{ TellSights(func() export.SightFunc) }); ok {
+		p.TellSights(func() export.SightFunc { return s.Sights().Of })
 	}
 	if o.reload != nil {
 		defer reloading(ctx, s, reloads, o.reload, log)()
@@ -396,20 +396,25 @@ func observe(ctx context.Context, c config.Config, o observation, log io.Writer)
 		safetext.Fprintln(log, noWindow)
 		return nil
 	case o.discover:
-		out.sayNoSpans(s.Status().Spans)
+		out.sayNoSpans(s.Status().Spans, s.Sights().Unread())
 		return nil
 	}
 	return out.sayUnseen(s.Status().Wrappers)
 }
 
-// sayNoSpans logs advice if no outcome was made from spans, even if spans were discovered.
-func (f *framePrinter) sayNoSpans(discovered bool) {
+// sayNoSpans logs advice if no outcome was made from spans, even if spans were discovered. unread is the reason
+// why spans of some VM were not read, or "". Only if all windows were observed, no span started.
+func (f *framePrinter) sayNoSpans(discovered bool, unread string) {
 	switch {
 	case f.system == nil || slices.ContainsFunc(f.system.Outcomes, func(p scope.OutcomeSystem) bool { return p.Spec.Span != "" }):
 	case discovered:
 		safetext.Fprintln(f.log, "the observation ended before the first window of the discovered spans: let it run for some seconds")
+	case unread != "":
+		safetext.Fprintf(f.log, "it is not known whether a span started: %s\n", unread)
 	case f.whole < leastWhole:
 		safetext.Fprintln(f.log, tooShort)
+	case f.missed > 0:
+		safetext.Fprintf(f.log, "no span was seen, but %d of %d windows were not observed as a whole: an application starts spans with beamscope:with_span, see docs/reference/erlang.md\n", f.missed, f.frames)
 	default:
 		safetext.Fprintln(f.log, "no span started: an application starts spans with beamscope:with_span, see docs/reference/erlang.md")
 	}

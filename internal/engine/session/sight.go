@@ -2,6 +2,7 @@ package session
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -85,6 +86,16 @@ func (s Sights) inRings(sight seen.Sight, v outcome.VM) seen.Sight {
 		}
 	}
 	return sight
+}
+
+// Unread returns why spans of some VM are not read, with the VM, or "" if there is no such VM.
+func (s Sights) Unread() string {
+	for _, r := range s.rings {
+		if r.Refused != "" && !r.Ended {
+			return fmt.Sprintf("the spans of %v are not read: %s", r.VM, r.Refused)
+		}
+	}
+	return ""
 }
 
 // unseenBecause returns why the events of an outcome are not seen, if no source has a reason.

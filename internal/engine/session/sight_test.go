@@ -36,6 +36,9 @@ func TestSights(t *testing.T) {
 		rings: []ring.Status{{VM: vm(1), Found: true}, {VM: vm(2), Found: true}, {VM: vm(3), Found: true}, {VM: vm(4), Found: true, Ended: true}, {VM: vm(5)},
 			{VM: vm(6), Found: true, Refused: "it broke"}, {VM: vm(7), Refused: "another layout"}},
 	}
+	if got, want := observed.Unread(), "the spans of pid 6 are not read: it broke"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 	lacking := Sights{lacking: errors.New("no eBPF here"), rings: []ring.Status{{VM: vm(5), Found: true}}}
 	for _, test := range []struct {
 		sights Sights

@@ -289,7 +289,7 @@ func TestAttaching(t *testing.T) {
 	if err := text.Frame(frame()); err != nil {
 		t.Fatal(err)
 	}
-	if got := out.String(); !strings.Contains(got, "window 0, 1s: not observed: attaching, the first whole window comes next\n") ||
+	if got := out.String(); !strings.Contains(got, "window 0, 1s: not observed: no window was observed as a whole yet\n") ||
 		strings.Contains(got, "%") && strings.Contains(got, "≥") || strings.Contains(got, "153") {
 		t.Error(got)
 	}

@@ -20,11 +20,16 @@ import (
 type Text struct {
 	w      io.Writer
 	totals []total
-	slower []string // outcomes with instances that took longer than the dMax that beamscope chose
+	slower []string         // outcomes with instances that took longer than the dMax that beamscope chose
+	sight  func() SightFunc // nil if that is not known
 }
 
 // NewText returns a printer on w.
 func NewText(w io.Writer) *Text { return &Text{w: w} }
+
+// TellSights makes further frames without a table say why the events of their outcomes are not seen. The
+// function is called once for each of them. Frames of recordings cannot say it.
+func (t *Text) TellSights(sight func() SightFunc) { t.sight = sight }
 
 // Frame writes the table of a frame.
 func (t *Text) Frame(f *scope.Frame) error {
@@ -33,7 +38,7 @@ func (t *Text) Frame(f *scope.Frame) error {
 	}
 	safetext.Fprintf(t.w, "%s  window %d, %v", clock(f), f.Number, f.Window.Duration())
 	if f.Attaching {
-		safetext.Fprintf(t.w, ": %s\n", Attaching)
+		safetext.Fprintf(t.w, ": %s%s\n", NothingWhole, t.unseen(f))
 	} else if err := t.table(f); err != nil {
 		return err
 	}
@@ -50,8 +55,25 @@ func (t *Text) Frame(f *scope.Frame) error {
 	return err
 }
 
-// Attaching is the text for a window that began before any outcome was observed.
-const Attaching = "not observed: attaching, the first whole window comes next"
+// NothingWhole is the text for a window that was over before any outcome was observed for a whole one.
+const NothingWhole = "not observed: no window was observed as a whole yet"
+
+// unseen returns the reasons why events of a frame's outcomes are not seen, each once, after a semicolon. It returns
+// "" if none is known.
+func (t *Text) unseen(f *scope.Frame) (reasons string) {
+	if t.sight == nil {
+		return ""
+	}
+	sight, said := t.sight(), make(map[string]bool)
+	for i := range f.Outcomes {
+		p := &f.Outcomes[i]
+		if why := sight(p.Spec, p.VM).Why; why != "" && !said[why] {
+			said[why] = true
+			reasons += "; " + why
+		}
+	}
+	return reasons
+}
 
 // table writes the observed figures of each outcome.
 func (t *Text) table(f *scope.Frame) error {
@@ -244,6 +266,8 @@ func (t *Text) Close() error {
 	if len(t.totals) == 0 {
 		return nil
 	}
+	before := t.beforeWhole()
+	t.totals = slices.DeleteFunc(t.totals, t.wasUnknown)
 	for i := range t.totals {
 		t.totals[i].end()
 	}
@@ -268,20 +292,44 @@ func (t *Text) Close() error {
 	if len(t.slower) > 0 {
 		safetext.Fprintf(t.w, "timeouts of %s: %s; how they ended is not known\n", strings.Join(t.slower, ", "), plot.SlowerThanChosen)
 	}
-	var attaching []string
-	for _, c := range t.totals {
-		if n := c.attaching.Loss.Total(); n > 0 {
-			attaching = append(attaching, fmt.Sprintf("%d of %s in %v", n, c.Outcome, c.VM))
-		}
-	}
-	if len(attaching) > 0 {
-		safetext.Fprintf(t.w, "lost while attaching, before the first whole window, and not in the table: %s\n", strings.Join(attaching, ", "))
+	if before != "" {
+		safetext.Fprintln(t.w, before)
 	}
 	if !slices.ContainsFunc(t.totals, func(c total) bool { return c.Unobserved }) {
 		return nil
 	}
 	_, err := fmt.Fprintln(t.w, "+ beside lost: beamscope did not observe all of the time, so more may be missing")
 	return err
+}
+
+// beforeWhole describes what the table leaves out: the time before the first whole window of each outcome, and what
+// was lost then. It returns "" if all outcomes were observed from the beginning on.
+func (t *Text) beforeWhole() string {
+	var longest time.Duration
+	var lost []string
+	for i := range t.totals {
+		c := &t.totals[i]
+		if !c.whole && !t.wasUnknown(*c) {
+			continue // it is in the table, with a mark
+		}
+		longest = max(longest, c.before)
+		if n := c.attaching.Loss.Total(); n > 0 {
+			lost = append(lost, fmt.Sprintf("%d of %s in %v", n, c.Outcome, c.VM))
+		}
+	}
+	if longest == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("not observed, and not in the table: up to %v before the first whole window of an outcome", longest)
+	if len(lost) > 0 {
+		text += "; lost then: " + strings.Join(lost, ", ")
+	}
+	return text
+}
+
+// wasUnknown reports whether a total is only of the time before the VM of its outcome was known.
+func (t *Text) wasUnknown(c total) bool {
+	return !c.whole && c.VM == (outcome.VM{}) && slices.ContainsFunc(t.totals, func(d total) bool { return d.whole && d.Outcome == c.Outcome })
 }
 
 // shown returns the totals to write: those with events, and one of each outcome that has none.
@@ -304,6 +352,7 @@ func (t *Text) shown() (shown []total) {
 type total struct {
 	outcome.Counts
 	attaching outcome.Counts // before the first completely observed window; not in Counts
+	before    time.Duration  // how long that was
 	whole     bool           // there was such a window
 }
 
@@ -313,10 +362,11 @@ func (t *total) hasEvents() bool {
 	return c.Starts+c.Ends+c.Instances()+c.Orphans+c.Lates+c.Loss.Total() > 0 || c.Unobserved
 }
 
-// add adds a window.
-func (t *total) add(c outcome.Counts) {
+// add adds a window of a length.
+func (t *total) add(c outcome.Counts, length time.Duration) {
 	t.whole = t.whole || !c.Unobserved
 	if !t.whole {
+		t.before += length
 		t.attaching = t.attaching.Add(c)
 		return
 	}
@@ -337,7 +387,7 @@ func (t *Text) add(p *scope.Outcome) {
 	if p.Slower() > 0 && !slices.Contains(t.slower, p.Name) {
 		t.slower = append(t.slower, p.Name)
 	}
-	if c.VM == (outcome.VM{}) {
+	if c.VM == (outcome.VM{}) && !c.Unobserved {
 		return // nothing ran, so there are no counts
 	}
 	i := slices.IndexFunc(t.totals, func(sum total) bool { return sum.Outcome == c.Outcome && sum.VM == c.VM })
@@ -346,7 +396,7 @@ func (t *Text) add(p *scope.Outcome) {
 		none := outcome.Counts{Outcome: c.Outcome, VM: c.VM}
 		t.totals = append(t.totals, total{Counts: none, attaching: none})
 	}
-	t.totals[i].add(c)
+	t.totals[i].add(c, p.Window.Duration())
 }
 
 // lost formats the number of losses: "5+" if more may have been lost while beamscope did not

@@ -1,6 +1,7 @@
 package export_test
 
 import (
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/beamscope/beamscope/internal/engine/outcome"
 	"github.com/beamscope/beamscope/internal/engine/scope"
+	"github.com/beamscope/beamscope/internal/engine/seen"
 	"github.com/beamscope/beamscope/internal/files/export"
 )
 
@@ -18,10 +20,12 @@ func totalsOf(t *testing.T, all ...outcome.Counts) []string {
 	var out strings.Builder
 	text := export.NewText(&out)
 	for i, c := range all {
-		c.Outcome, c.VM = "checkout", outcome.VM{PID: 7}
+		if c.Outcome = "checkout"; c.VM == (outcome.VM{}) {
+			c.VM = outcome.VM{PID: 7}
+		}
 		f := scope.Frame{
 			Window: outcome.Window{From: int64(i) * 1e9, To: int64(i+1) * 1e9}, Attaching: true, // writes no table
-			Outcomes: []scope.Outcome{{Name: "checkout", VM: c.VM, Counts: c, Spec: outcome.Spec{Name: "checkout", Span: "checkout", BinWidth: time.Second, Bins: 1}}},
+			Outcomes: []scope.Outcome{{Name: "checkout", VM: c.VM, Window: outcome.Window{From: int64(i) * 1e9, To: int64(i+1) * 1e9}, Counts: c, Spec: outcome.Spec{Name: "checkout", Span: "checkout", BinWidth: time.Second, Bins: 1}}},
 		}
 		if err := text.Frame(&f); err != nil {
 			t.Fatal(err)
@@ -38,6 +42,7 @@ func totalsOf(t *testing.T, all ...outcome.Counts) []string {
 func TestTotalsWhileAttaching(t *testing.T) {
 	attaching := outcome.Counts{Starts: 50, Unobserved: true, Loss: outcome.Loss{Missed: 42}}
 	whole := outcome.Counts{Starts: 50, Ends: 50, Successes: 50}
+	blind := outcome.Counts{Unobserved: true}
 	missed := attaching
 	missed.Loss.Missed = 5
 	const beside = "+ beside lost: beamscope did not observe all of the time, so more may be missing"
@@ -47,7 +52,7 @@ func TestTotalsWhileAttaching(t *testing.T) {
 	}{
 		"at the beginning": {[]outcome.Counts{attaching, attaching, whole}, []string{
 			" checkout   pid 7      50      50      50       0       0       0       0       0",
-			"lost while attaching, before the first whole window, and not in the table: 84 of checkout in pid 7",
+			"not observed, and not in the table: up to 2s before the first whole window of an outcome; lost then: 84 of checkout in pid 7",
 		}},
 		"later": {[]outcome.Counts{whole, missed}, []string{
 			" checkout   pid 7     100      50      50       0       0      5+       0       0",
@@ -55,7 +60,20 @@ func TestTotalsWhileAttaching(t *testing.T) {
 		}},
 		"both": {[]outcome.Counts{attaching, whole, missed, whole}, []string{
 			" checkout   pid 7     150     100     100       0       0      5+       0       0",
-			"lost while attaching, before the first whole window, and not in the table: 42 of checkout in pid 7",
+			"not observed, and not in the table: up to 1s before the first whole window of an outcome; lost then: 42 of checkout in pid 7",
+			beside,
+		}},
+		"a ring that could not be read at first": {[]outcome.Counts{blind, blind, blind, whole}, []string{
+			" checkout   pid 7      50      50      50       0       0       0       0       0",
+			"not observed, and not in the table: up to 3s before the first whole window of an outcome",
+		}},
+		"a ring that broke": {[]outcome.Counts{blind, whole, blind}, []string{
+			" checkout   pid 7      50      50      50       0       0      0+       0       0",
+			"not observed, and not in the table: up to 1s before the first whole window of an outcome",
+			beside,
+		}},
+		"a ring that was never read": {[]outcome.Counts{blind, blind}, []string{
+			" checkout   pid 7       0       0       0       0       0      0+       0       0",
 			beside,
 		}},
 		"always": {[]outcome.Counts{attaching, attaching}, []string{
@@ -68,6 +86,66 @@ func TestTotalsWhileAttaching(t *testing.T) {
 				t.Errorf("got:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(test.want, "\n"))
 			}
 		})
+	}
+}
+
+// Windows that were not observed, of a VM that is not known, have totals with a mark.
+func TestTotalsWithoutVM(t *testing.T) {
+	var out strings.Builder
+	text := export.NewText(&out)
+	f := scope.Frame{Window: outcome.Window{To: 1e9}, Attaching: true, Outcomes: []scope.Outcome{
+		{Name: "hidden", Window: outcome.Window{To: 1e9}, Counts: outcome.Counts{Outcome: "hidden", Unobserved: true}},
+		{Name: "idle", Window: outcome.Window{To: 1e9}, Counts: outcome.Counts{Outcome: "idle"}},
+	}}
+	if err := errors.Join(text.Frame(&f), text.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); !strings.Contains(got, "  hidden   no VM       0       0       0       0       0      0+") || strings.Contains(got, "idle   no VM") {
+		t.Error(got)
+	}
+}
+
+// The time before the VM of an outcome was known is not a row of its own.
+func TestTotalsBeforeVM(t *testing.T) {
+	var out strings.Builder
+	text := export.NewText(&out)
+	for i, c := range []outcome.Counts{{Unobserved: true}, {VM: outcome.VM{PID: 7}, Starts: 3}} {
+		c.Outcome = "buy"
+		w := outcome.Window{From: int64(i) * 1e9, To: int64(i+1) * 1e9}
+		f := scope.Frame{Window: w, Attaching: true, Outcomes: []scope.Outcome{{Name: "buy", Window: w, Counts: c}}}
+		if err := text.Frame(&f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := text.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); strings.Contains(got, "no VM") || !strings.Contains(got, "\nnot observed, and not in the table: up to 1s before") {
+		t.Error(got)
+	}
+}
+
+// A frame without a table says why the events of its outcomes are not seen, each reason once.
+func TestWhyNothingIsWhole(t *testing.T) {
+	var out strings.Builder
+	text := export.NewText(&out)
+	text.TellSights(func() export.SightFunc {
+		return func(s outcome.Spec, _ outcome.VM) seen.Sight {
+			if s.Name == "gc" {
+				return seen.By(seen.Probe)
+			}
+			return seen.Not("the ring is broken")
+		}
+	})
+	f := scope.Frame{Window: outcome.Window{To: 1e9}, Attaching: true}
+	for _, name := range []string{"gc", "buy", "sell"} {
+		f.Outcomes = append(f.Outcomes, scope.Outcome{Name: name, Spec: outcome.Spec{Name: name}, Window: f.Window, Counts: outcome.Counts{Outcome: name, Unobserved: true}})
+	}
+	if err := text.Frame(&f); err != nil {
+		t.Fatal(err)
+	}
+	if want := "not observed: no window was observed as a whole yet; the ring is broken\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("without %q:\n%s", want, &out)
 	}
 }
 

@@ -261,7 +261,7 @@ func (g *grid) Draw(screen tcell.Screen) {
 func (g *grid) instead() string {
 	switch f := g.d.frame(); {
 	case f != nil && f.Attaching:
-		return attachingText(f)
+		return nothingWholeText(f)
 	case len(g.panels) > 0:
 		return ""
 	case f == nil:

@@ -303,7 +303,7 @@ func (d *Dashboard) head() {
 	case f == nil:
 		parts = append(parts, []string{"waiting for the first window"})
 	case f.Attaching:
-		parts = append(parts, []string{d.theme.Tag(doubtful) + "attaching …[-:-:-]"}, []string{f.Time.Local().Format("15:04:05.0")}, []string{vms(f)})
+		parts = append(parts, []string{d.theme.Tag(doubtful) + "not observed yet[-:-:-]"}, []string{f.Time.Local().Format("15:04:05.0")}, []string{vms(f)})
 	default:
 		parts = append(parts, []string{f.Time.Local().Format("15:04:05.0")}, []string{d.losses(f)}, costs(f), []string{vms(f)}, []string{"window " + f.Window.Duration().String()})
 	}

@@ -467,7 +467,7 @@ func (o *overview) empty(f *scope.Frame) {
 	switch s := o.d.scene.System(); {
 	case f == nil:
 	case f.Attaching:
-		text = []string{"", "  " + attachingText(f)}
+		text = []string{"", "  " + nothingWholeText(f)}
 	case s != nil && len(s.Outcomes) > 0 || o.discovered():
 		text = []string{"", "  Spans are on their way: what was discovered is observed from the next window on."}
 	default:
@@ -481,13 +481,13 @@ func (o *overview) empty(f *scope.Frame) {
 	}
 }
 
-// attachingText describes the state before the first whole window.
-func attachingText(f *scope.Frame) string {
-	text := "attaching …"
+// nothingWholeText describes the state before the first whole window.
+func nothingWholeText(f *scope.Frame) string {
+	text := "Nothing is known yet"
 	if names := vmsNamed(f); names != "" {
-		text = "attaching to " + names + " …"
+		text = "Nothing is known yet of " + names
 	}
-	return text + " The first whole window comes next."
+	return text + ": c has the notices."
 }
 
 // noSpansLine explains how to add spans, if they are discovered automatically and none has been

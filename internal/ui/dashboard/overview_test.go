@@ -251,8 +251,8 @@ func TestAttachingIsVisible(t *testing.T) {
 	h.run(80, 24)
 	for _, page := range []string{"overview", "plots"} {
 		h.do(func() { h.d.show(page) })
-		h.shows("attaching to shop[red]@host (pid 7) … The first whole window comes next.")
-		h.shows("│ attaching … │")
+		h.shows("Nothing is known yet of shop[red]@host (pid 7): c has the notices.")
+		h.shows("│ not observed yet │")
 		h.hides("≥")
 		h.hides("lost")
 		h.hides("no instances")
