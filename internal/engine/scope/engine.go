@@ -1,6 +1,7 @@
 package scope
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,16 +23,18 @@ type Engine struct {
 
 	number   uint64
 	frame    Frame
-	rows     map[seriesKey]int   // indexes of the frame's outcomes
-	vms      []outcome.VM        // VMs to calculate, see calculate
-	counted  []outcome.VM        // VMs with counts in the batch
-	known    map[outcome.VM]bool // the same VMs as a set
-	countsOf map[string][]int    // indexes of the batch's counts, by outcome
-	rowsOf   map[string][]int    // indexes of the frame's outcomes, by name
-	claims   []claim             // of the rows of the frame
-	omitted  int                 // rows without room in the last frame
-	notices  []outcome.Notice    // notices for the next frame
-	begun    bool                // a window was observed, at least for some outcome
+	rows     map[seriesKey]int      // indexes of the frame's outcomes
+	vms      []outcome.VM           // VMs to calculate, see calculate
+	counted  []outcome.VM           // VMs with counts in the batch
+	known    map[outcome.VM]bool    // the same VMs as a set
+	countsOf map[string][]int       // indexes of the batch's counts, by outcome
+	rowsOf   map[string][]int       // indexes of the frame's outcomes, by name
+	gone     map[string][]seriesKey // series without a row in the frame, by outcome
+	goesOn   map[string]bool        // outcomes of which some VM had a row before and has one now
+	claims   []claim                // of the rows of the frame
+	omitted  int                    // rows without room in the last frame
+	notices  []outcome.Notice       // notices for the next frame
+	begun    bool                   // a window was observed, at least for some outcome
 
 	// The VM that is being evaluated.
 	vm     outcome.VM
@@ -60,6 +63,8 @@ func NewEngine(s *System) (*Engine, error) {
 		series: make(map[seriesKey]*series),
 		rows:   make(map[seriesKey]int),
 		known:  make(map[outcome.VM]bool),
+		gone:   make(map[string][]seriesKey),
+		goesOn: make(map[string]bool),
 	}
 	e.lookup = e.deltaQ
 	if err := e.Configure(s); err != nil {
@@ -153,7 +158,7 @@ func (e *Engine) carryOver(before *System) error {
 			}
 			n.incidents, n.seen = s.incidents, s.seen
 			if sameEvents(s.outcome.Spec, p.Spec) {
-				n.silent, n.lively = s.silent, s.lively
+				n.quiet, n.silent, n.lively = s.quiet, s.silent, s.lively
 			}
 			s = n
 			e.series[key] = s
@@ -318,11 +323,14 @@ func (e *Engine) observe(f *Frame, b *outcome.Batch) error {
 	}
 	f.Outcomes = rows
 	for i := range rows {
+		e.rows[seriesKey{rows[i].Name, rows[i].VM}] = i
+		e.rowsOf[rows[i].Name] = append(e.rowsOf[rows[i].Name], i)
+	}
+	e.part()
+	for i := range rows {
 		if err := e.observeOutcome(&rows[i]); err != nil {
 			return fmt.Errorf("outcome %s: %w", rows[i].Name, err)
 		}
-		e.rows[seriesKey{rows[i].Name, rows[i].VM}] = i
-		e.rowsOf[rows[i].Name] = append(e.rowsOf[rows[i].Name], i)
 	}
 	if f.Omitted = omitted; omitted != e.omitted {
 		e.omitted = omitted
@@ -330,6 +338,36 @@ func (e *Engine) observe(f *Frame, b *outcome.Batch) error {
 	}
 	e.forget(b.Window)
 	return nil
+}
+
+// part finds the series that have no row in the frame, and the outcomes that have another one that goes on.
+func (e *Engine) part() {
+	clear(e.gone)
+	clear(e.goesOn)
+	for key := range e.series {
+		if _, ok := e.rows[key]; ok {
+			e.goesOn[key.name] = true
+		} else {
+			e.gone[key.name] = append(e.gone[key.name], key)
+		}
+	}
+	for _, keys := range e.gone { // the same order in each run
+		slices.SortFunc(keys, func(a, b seriesKey) int {
+			return cmp.Or(cmp.Compare(a.vm.PID, b.vm.PID), cmp.Compare(a.vm.Node, b.vm.Node))
+		})
+	}
+}
+
+// predecessor returns the series whose silence a new series goes on with, or nil if there is none: that of the same
+// node or, if no VM of the outcome goes on, that of any VM. Of several it is the one with the shortest silence.
+func (e *Engine) predecessor(of seriesKey) (last *series) {
+	for _, key := range e.gone[of.name] {
+		s, sameNode := e.series[key], of.vm.Node != "" && key.vm.Node == of.vm.Node
+		if s.quiet && (sameNode || !e.goesOn[of.name]) && (last == nil || s.later(last)) {
+			last = s
+		}
+	}
+	return last
 }
 
 // index sorts the counts of a batch by outcome, and collects their VMs.
@@ -402,6 +440,9 @@ func (e *Engine) seriesOf(p *Outcome) (*series, error) {
 	s, err := newSeries(&e.system.Outcomes[e.byName[p.Name]], e.system.History)
 	if err != nil {
 		return nil, err
+	}
+	if before := e.predecessor(key); before != nil {
+		s.succeed(before)
 	}
 	e.series[key] = s
 	return s, nil

@@ -69,7 +69,8 @@ type Outcome struct {
 	// Silent is the time without an ended instance, up to the end of the window. It counts from
 	// the window in which the last instance ended, or from the first observed window. It counts
 	// from zero again after a window that was not completely observed or lost something, because
-	// instances may have ended then.
+	// instances may have ended then. The silence of a VM that has ended goes on in a new row of the
+	// outcome, if that is of the same node or if no VM of the outcome goes on.
 	Silent time.Duration
 
 	// Seen reports whether the outcome has ever had an event, an instance or a loss.

@@ -39,24 +39,43 @@ type series struct {
 	seen   sighting // the last window with a row
 	begun  bool     // a window of the series has been observed
 	lively bool     // the series is active: it has had an event, an instance or a loss
-	silent *int64   // start of the silence, in which no instance ended; nil if there is none
+	quiet  bool     // silent is known: there was a window
+	silent int64    // start of the silence, in which no instance ended
 }
 
 // updateSilence updates how long an outcome has been silent.
 func (s *series) updateSilence(p *Outcome) {
 	if c := &p.Counts; c.Unobserved || c.Loss.Total() > 0 || c.Instances() > 0 {
-		s.silent = nil
+		s.endSilence(p)
 		return
 	}
-	if s.silent == nil {
-		from := p.Window.From
-		s.silent = &from
+	if !s.quiet {
+		s.quiet, s.silent = true, p.Window.From
 	}
-	p.Silent = time.Duration(p.Window.To - *s.silent)
+	p.Silent = time.Duration(p.Window.To - s.silent)
 }
 
-// endSilence ends the silence of an outcome that has no events of its own, but whose parts have some.
-func (s *series) endSilence(p *Outcome) { s.silent, p.Silent = nil, 0 }
+// endSilence ends a silence. The next one begins at the end of the window.
+func (s *series) endSilence(p *Outcome) { s.quiet, s.silent, p.Silent = true, p.Window.To, 0 }
+
+// later reports whether the silence of a series began later than that of another one, or if it began at the same
+// time, whether the series had a row later.
+func (s *series) later(than *series) bool {
+	return s.silent > than.silent || s.silent == than.silent && s.seen.number > than.seen.number
+}
+
+// succeed goes on with the silence of another series, and with the incidents of its silence triggers.
+func (s *series) succeed(before *series) {
+	s.quiet, s.silent = true, before.silent
+	for i := range s.incidents {
+		for _, b := range before.incidents {
+			in := &s.incidents[i]
+			if in.trigger.Kind() == (silence{}).Kind() && b.trigger.Kind() == in.trigger.Kind() && b.trigger.Setting() == in.trigger.Setting() {
+				*in = b
+			}
+		}
+	}
+}
 
 // A sighting is a window in which a series had a row.
 type sighting struct {

@@ -394,6 +394,64 @@ func TestSilence(t *testing.T) {
 	}
 }
 
+// A silence goes on when the VM ends, while none runs, and when one comes back. It is one incident.
+func TestSilenceSurvivesVM(t *testing.T) {
+	in := func(node string, pid int, done uint64) outcome.Counts {
+		c := counts("a", done, 0, 0, 0)
+		c.VM = outcome.VM{PID: pid, Node: node}
+		return c
+	}
+	none := in("", 0, 0)
+	unobserved := in("x@host", 9, 0)
+	unobserved.Unobserved = true
+	type window struct {
+		counts outcome.Counts
+		silent time.Duration
+		fires  bool
+	}
+	for name, windows := range map[string][]window{
+		"no VM, then another one": {
+			{in("", 7, 1), 0, false}, {none, time.Second, false}, {none, 2 * time.Second, false}, {none, 3 * time.Second, true},
+			{in("", 8, 0), 4 * time.Second, false}, {none, 5 * time.Second, false}, {in("", 9, 1), 0, false}, {in("", 9, 0), time.Second, false},
+		},
+		"a node that crashes again and again": {
+			{in("x@host", 7, 1), 0, false}, {in("x@host", 8, 0), time.Second, false}, {in("x@host", 9, 0), 2 * time.Second, false}, {in("x@host", 10, 0), 3 * time.Second, true},
+		},
+		"the end of the VM was not observed": {
+			{in("x@host", 9, 1), 0, false}, {in("x@host", 9, 0), time.Second, false}, {unobserved, 0, false}, {none, time.Second, false},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlay(t, watching(t, "silence", "3s"))
+			for i, w := range windows {
+				f := p.step(w.counts)
+				if got := f.Outcomes[0].Silent; len(f.Outcomes) != 1 || got != w.silent || (len(f.Fired) == 1) != w.fires {
+					t.Errorf("window %d: silent for %v, want %v; fired %v", i, got, w.silent, fired(f))
+				}
+			}
+		})
+	}
+}
+
+// Beside VMs that go on, only a VM of the same node goes on with the silence of one that ended.
+func TestSilenceBesideOtherVM(t *testing.T) {
+	in := func(node string, pid int, done uint64) outcome.Counts {
+		c := counts("a", done, 0, 0, 0)
+		c.VM = outcome.VM{PID: pid, Node: node}
+		return c
+	}
+	p := newPlay(t, watching(t, "silence", "3s"))
+	other := in("b@host", 1, 1)
+	p.step(other, in("a@host", 7, 1))
+	p.step(other)
+	f := p.step(other, in("a@host", 8, 0), in("c@host", 9, 0))
+	for i, want := range []time.Duration{0, 2 * time.Second, time.Second} {
+		if got := f.Outcomes[i].Silent; got != want {
+			t.Errorf("%v: silent for %v, want %v", f.Outcomes[i].VM, got, want)
+		}
+	}
+}
+
 // A definition without its own spans is silent while its parts are.
 func TestSilenceOfADefinition(t *testing.T) {
 	s := system(t, "whole = a -> b", spec("whole", 2), spec("a", 2), spec("b", 2))
