@@ -37,12 +37,17 @@ func (e *Error) Unwrap() []error {
 }
 
 // place returns "file:line: path: ", without the parts that are missing. Control characters of the
-// file's name are escaped.
+// file's name are escaped, and long keys are shortened.
 func place(file string, line int, path string) string {
 	file = safetext.Line(file)
 	if line > 0 {
 		file += fmt.Sprintf(":%d", line)
 	}
+	keys := strings.Split(path, ".")
+	for i := range keys {
+		keys[i] = shortened(keys[i])
+	}
+	path = strings.Join(keys, ".")
 	s := ""
 	for _, part := range []string{file, path} {
 		if part != "" {

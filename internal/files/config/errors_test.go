@@ -38,6 +38,7 @@ func TestErrors(t *testing.T) {
 		unit = `: write a number and a unit (ns, us, ms, s, m, h), as in 500ms, from `
 		good = "outcomes: {a: {}}\n"
 	)
+	long := strings.Repeat("a", 200)
 	for _, test := range []struct{ text, want string }{
 		{"", `: empty: write outcomes, see docs/reference/scope-file.md`},
 		{"# nothing", `: empty: write outcomes, see docs/reference/scope-file.md`},
@@ -46,7 +47,7 @@ func TestErrors(t *testing.T) {
 		{"- a list", `:1: a list where keys and values are expected, as in {key: value}`},
 		{"window: 1s", `:1: no outcomes: name what to observe, as in outcomes: {worker_1: {span: worker_1}}`},
 		{good + "outcome: {}", `:2: outcome: unknown key: use one of base, confidence, diagram, explain, history, hold_off, outcomes, samples, snapshots, standard_errors, target, window, wrapper`},
-		{good + "window: 1s\nwindow: 2s", `:3: window: there already on line 2: remove one`},
+		{good + "window: 1s\nwindow: 2s", `:3: window: is on line 2 already: remove one of the two`},
 		{good + "{a: b}: c", ``},
 		{good + `"a\nb": c`, `:2: "a\nb": unknown key: use one of base, confidence, diagram, explain, history, hold_off, outcomes, samples, snapshots, standard_errors, target, window, wrapper`},
 		{`outcomes: {"\e[2J": {}}`, `:1: outcomes."\x1b[2J": a name consists of letters, digits and underscores, has at most 255 bytes, and does not begin with a digit`},
@@ -83,7 +84,10 @@ func TestErrors(t *testing.T) {
 
 		{"outcomes:", `:1: outcomes: nothing where keys and values are expected, as in {key: value}`},
 		{"outcomes: a", `:1: outcomes: "a" where keys and values are expected, as in {key: value}`},
-		{"outcomes:\n  a: {}\n  a: {}", `:3: outcomes.a: there already on line 2: remove one`},
+		{"outcomes:\n  a: {}\n  a: {}", `:3: outcomes.a: is on line 2 already: rename or remove one of the two`},
+		{"outcomes:\n  a: {vm: gc, vm: gc}", `:2: outcomes.a.vm: is on line 2 already: remove one of the two`},
+		{"outcomes:\n  " + long + ": {}\n  " + long + ": {}", `:3: outcomes.` + long[:40] + `…: is on line 2 already: rename or remove one of the two`},
+		{"outcomes:\n  " + long + ": {span: x}\n  b: {span: x}", `:3: outcomes.b: span "x" is observed by ` + long[:40] + `… already: an instance belongs to one outcome`},
 		{"outcomes:\n  a: {}\n  b: {span: a}", `:3: outcomes.b: span "a" is observed by a already: an instance belongs to one outcome`},
 		{"outcomes: {a-b: {}}", `:1: outcomes.a-b: a name consists of letters, digits and underscores, has at most 255 bytes, and does not begin with a digit`},
 		{"outcomes: {1a: {}}", `:1: outcomes.1a: a name consists of letters, digits and underscores, has at most 255 bytes, and does not begin with a digit`},
@@ -157,7 +161,7 @@ func TestErrors(t *testing.T) {
 		{"outcomes: {a: {qta: fast}}", `:1: outcomes.a.qta: "fast" where keys and values are expected, as in {key: value}`},
 
 		{"outcomes: {" + strings.Repeat("a", 256) + ": {}}",
-			`:1: outcomes.` + strings.Repeat("a", 256) + `: a name consists of letters, digits and underscores, has at most 255 bytes, and does not begin with a digit`},
+			`:1: outcomes.` + strings.Repeat("a", 40) + `…: a name consists of letters, digits and underscores, has at most 255 bytes, and does not begin with a digit`},
 		{"outcomes:\n  a: {}\ndiagram: p = x\nwindow: 1s\noutcome: {}", `:5: outcome: unknown key: use one of base, confidence, diagram, explain, history, hold_off, outcomes, samples, snapshots, standard_errors, target, window, wrapper`},
 		{"diagram: ''", `:1: no outcomes: name what to observe, as in outcomes: {worker_1: {span: worker_1}}`},
 		{"diagram: p = " + strings.Repeat("a", 256), `:1: diagram: the name aaaaaaaaaaaaaaaaaaaa… is too long: an outcome's has at most 255 bytes`},

@@ -63,7 +63,7 @@ func (r *reader) different(entries []entry, outcomes []Outcome) error {
 			taken, name, what = wrappers, o.Wrapper, "wrapper"
 		}
 		if other, ok := taken[name]; ok {
-			return r.errorf(entries[i].value, "%s %q is observed by %s already: an instance belongs to one outcome", what, name, other)
+			return r.errorf(entries[i].value, "%s %q is observed by %s already: an instance belongs to one outcome", what, shortened(name), shortened(other))
 		}
 		taken[name] = o.Name
 	}
@@ -71,7 +71,7 @@ func (r *reader) different(entries []entry, outcomes []Outcome) error {
 		other, ok := spans[o.Span]
 		for i := range entries {
 			if ok && entries[i].key == other {
-				return r.errorf(entries[i].value, "span %q is that of %s in the diagram too: give %s an entry with a span of its own", o.Span, o.Name, o.Name)
+				return r.errorf(entries[i].value, "span %q is that of %s in the diagram too: give %s an entry with a span of its own", shortened(o.Span), shortened(o.Name), shortened(o.Name))
 			}
 		}
 	}

@@ -75,7 +75,11 @@ func (r *reader) mapping(v value) ([]entry, error) {
 			return nil, r.errorf(value{key, v.path}, "a key that is not a word")
 		}
 		if line, twice := seen[key.Value]; twice {
-			return nil, r.errorf(e.at(), "there already on line %d: remove one", line)
+			do := "remove"
+			if v.path == "outcomes" {
+				do = "rename or remove"
+			}
+			return nil, r.errorf(e.at(), "is on line %d already: %s one of the two", line, do)
 		}
 		seen[key.Value] = key.Line
 		entries = append(entries, e)
@@ -209,12 +213,16 @@ func shown(n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode {
 		return describe(n)
 	}
+	return strconv.Quote(shortened(n.Value))
+}
+
+// shortened cuts a text that is too long for a message.
+func shortened(text string) string {
 	const most = 40
-	text := []rune(n.Value)
-	if len(text) > most {
-		text = append(text[:most], '…')
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "…"
 	}
-	return strconv.Quote(string(text))
+	return text
 }
 
 var yamlLine = regexp.MustCompile(`line (\d+)`)
