@@ -300,12 +300,14 @@ func (d *Dashboard) saveDiagramOf(c config.Config) {
 // replace writes a file, and asks first if the file exists. It passes settled what prevents
 // writing.
 func (d *Dashboard) replace(path, consequence string, settled func(error), write func()) {
-	_, err := os.Stat(path)
+	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		write()
 	case err != nil:
 		settled(err)
+	case !info.Mode().IsRegular():
+		settled(errNoFile(path))
 	default:
 		settled(errThere(path))
 		d.confirm(strings.TrimSpace(fmt.Sprintf("%s is there already. Replace it? %s", filepath.Base(path), consequence)), write)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gdamore/tcell/v2"
 	"github.com/rivo/tview"
+	"golang.org/x/sys/unix"
 
 	"github.com/beamscope/beamscope/internal/engine/seen"
 	"github.com/beamscope/beamscope/internal/files/config"
@@ -158,6 +159,24 @@ func TestExport(t *testing.T) {
 	h.keys("y")
 	h.hides("export as")
 	h.shows("written: " + path)
+}
+
+// A scope file is saved to no device and no pipe: one error refuses it, and no question is asked.
+func TestSaveToNoFile(t *testing.T) {
+	dir := t.TempDir()
+	pipe, device := filepath.Join(dir, "pipe.csv"), filepath.Join(dir, "null.csv")
+	if err := errors.Join(unix.Mkfifo(pipe, 0o600), os.Symlink("/dev/null", device)); err != nil {
+		t.Fatal(err)
+	}
+	h := start(t, "mm1k", 20, 120, 40, 256)
+	for _, path := range []string{pipe, device, "/dev/null"} {
+		h.keys("w")
+		h.answer(path)
+		h.shows("is not a regular file: name another one")
+		h.hides("is there already")
+		h.hides("saved: ")
+		h.key(tcell.KeyEscape)
+	}
 }
 
 // The hints belong to whatever is in front.

@@ -49,6 +49,11 @@ func errThere(path string) error {
 	return fmt.Errorf("%s is there already: it stays as it is", filepath.Base(path))
 }
 
+// errNoFile returns the error for a folder, a device, or a pipe.
+func errNoFile(path string) error {
+	return fmt.Errorf("%s is not a regular file: name another one", filepath.Base(path))
+}
+
 // fileName joins names of outcomes to a file name. Such names contain only characters that file
 // names may contain.
 func fileName(outcomes []string) string {
