@@ -107,16 +107,18 @@ wanted() ->
 
 keep(Otel) ->
     case ?FACILITIES of
-        undecided ->
-            Tokens = from_environment(seq_trace, false),
-            {Carrier, Complaint} = carrier(wanted()),
-            Carrier =:= none orelse load(),
-            Facilities = {Carrier, Otel, Tokens =:= true},
-            persistent_term:put(?FACILITIES_KEY, Facilities),
-            complain(Complaint);
-        _Decided ->
-            ok
+        undecided -> determine(Otel);
+        Decided -> Decided
     end.
+
+determine(Otel) ->
+    Tokens = from_environment(seq_trace, false),
+    {Carrier, Complaint} = carrier(wanted()),
+    Carrier =:= none orelse load(),
+    Facilities = {Carrier, Otel, Tokens =:= true},
+    persistent_term:put(?FACILITIES_KEY, Facilities),
+    complain(Complaint),
+    Facilities.
 
 carrier(probes) ->
     case probes_or_why() of
@@ -139,11 +141,13 @@ load() ->
                                 io_lib, io_lib_format, io_lib_pretty, string, unicode, unicode_util]).
 
 %% @doc Decides again, after the code path or the application's environment has changed in a running
-%% VM.
+%% VM. Spans that start or end meanwhile use the earlier decision.
 -spec refresh() -> facilities().
 refresh() ->
-    _ = persistent_term:erase(?FACILITIES_KEY),
-    decide().
+    case ?FACILITIES of
+        undecided -> decide();
+        _Earlier -> determine(beamscope_otel:available())
+    end.
 
 %% A library is often used without being started or even loaded. The VM's configuration of an
 %% application is known only after loading it. Loading overrides values set by hand, so this

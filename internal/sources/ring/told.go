@@ -38,7 +38,7 @@ func (s *Source) tell(st *station, about topic, format string, args ...any) {
 	}
 }
 
-// noteUnread says why the ring of a VM is not read.
+// noteUnread keeps the reason why the ring of a VM is not read, and gives a notice.
 func (s *Source) noteUnread(st *station, err error) {
 	st.unread = err.Error()
 	s.tell(st, topicOf(err), "spans of %v: %v", st.id, err)
