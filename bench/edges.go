@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"text/tabwriter"
 	"time"
@@ -188,7 +189,7 @@ func listen(ctx context.Context, v vm.VM, spans []string, hear func(events []bpf
 
 func read(c *bpf.Collector, hear func([]bpf.Event, bpf.Loss)) error {
 	var all []bpf.Event
-	missing, err := c.Events(func(batch []bpf.Event) { all = append(all, batch...) })
+	missing, err := c.Events(math.MaxInt, func(batch []bpf.Event) { all = append(all, batch...) })
 	hear(all, missing)
 	return err
 }

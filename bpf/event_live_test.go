@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"regexp"
 	"slices"
@@ -75,7 +76,7 @@ func (r *recorder) call(function, args string) (*answer, []bpf.Event) {
 func (r *recorder) all() (events []bpf.Event, lost uint64) {
 	r.t.Helper()
 	vmtest.WaitUntil(monotonic.Now() + int64(2*time.Millisecond)) // Events leaves the last millisecond to the next call
-	loss, err := r.Events(func(batch []bpf.Event) { events = append(events, batch...) })
+	loss, err := r.Events(math.MaxInt, func(batch []bpf.Event) { events = append(events, batch...) })
 	if err != nil {
 		r.t.Fatal(err)
 	}

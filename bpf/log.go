@@ -17,10 +17,15 @@ import (
 //
 // The log has room for the last [Options.Events], in one part for each processor, and each part
 // overwrites its own oldest events. Events that were overwritten before they were read count as the
-// loss. Without an outcome with Explain there are no events.
-func (c *Collector) Events(fn func([]Event)) (Loss, error) {
-	return c.log.read(monotonic.Now()-int64(logLag), fn)
+// loss. So do the oldest ones of a part with more than its share of most new events, which limits the time
+// of a call. Without an outcome with Explain there are no events.
+func (c *Collector) Events(most int, fn func([]Event)) (Loss, error) {
+	return c.log.read(monotonic.Now()-int64(logLag), most, fn)
 }
+
+// DropEvents drops all events that were logged before the call. In the next call of [Collector.Events] they do
+// not count as lost.
+func (c *Collector) DropEvents() (dropped Loss, err error) { return c.log.drop(monotonic.Now()) }
 
 // A Loss describes the events that are missing in a call of [Collector.Events], and in later ones.
 // The zero Loss means that none are missing.
@@ -102,15 +107,37 @@ func (l *eventLog) close() {
 	l.records, l.heads, l.found = nil, nil, nil
 }
 
-// read passes on the events that were logged before a time.
-func (l *eventLog) read(before int64, fn func([]Event)) (loss Loss, err error) {
+// drop drops everything that was logged before the present time, and returns it as a loss.
+func (l *eventLog) drop(now int64) (dropped Loss, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return Loss{}, ErrClosed
+	}
+	for _, r := range l.found {
+		dropped.Add(Loss{1, int64(r.Now), now})
+	}
+	l.found = l.found[:0]
+	for i := range l.stripes {
+		s := &l.stripes[i]
+		head := atomic.LoadUint64(&l.heads[i].Next)
+		if head > s.next || s.missing {
+			dropped.Add(Loss{head - min(s.next, head), s.read, now})
+		}
+		*s = stripe{next: head, read: now}
+	}
+	return dropped, nil
+}
+
+// read passes on the events that were logged before a time, at most about this many.
+func (l *eventLog) read(before int64, most int, fn func([]Event)) (loss Loss, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return Loss{}, ErrClosed
 	}
 	for i := range l.heads {
-		loss.Add(l.readStripe(i, before))
+		loss.Add(l.readStripe(i, before, uint64(max(1, most/len(l.heads)))))
 	}
 	slices.SortStableFunc(l.found, func(a, b kernelRecord) int { return cmp.Compare(a.Now, b.Now) })
 	n, _ := slices.BinarySearchFunc(l.found, uint64(max(before, 0)), func(r kernelRecord, t uint64) int { return cmp.Compare(r.Now, t) })
@@ -122,8 +149,9 @@ func (l *eventLog) read(before int64, fn func([]Event)) (loss Loss, err error) {
 // readStripe reads the new events of a stripe, up to those being written. Afterwards everything
 // that was logged before a time has been read. It returns the lost events: overwritten ones, and
 // those that are missing at the second read too, because a program found their place still being
-// written a round later.
-func (l *eventLog) readStripe(i int, before int64) Loss {
+// written a round later. If there are more than most, the
+// oldest are lost too.
+func (l *eventLog) readStripe(i int, before int64, most uint64) Loss {
 	s := &l.stripes[i]
 	size := uint64(len(l.records) / len(l.heads))
 	records := l.records[uint64(i)*size:][:size]
@@ -133,7 +161,7 @@ func (l *eventLog) readStripe(i int, before int64) Loss {
 		loss.Events += n
 		s.missing, some = true, true
 	}
-	if oldest := head - min(head, size); s.next < oldest {
+	if oldest := head - min(head, size, most); s.next < oldest {
 		lose(oldest - s.next)
 		s.next = oldest
 	}

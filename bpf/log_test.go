@@ -57,7 +57,7 @@ func fill(to *kernelRecord, r kernelRecord) {
 // times returns the times of the events that were logged before a time.
 func (l *fakeLog) times(t testing.TB, before int64) (times []int64, lost uint64) {
 	t.Helper()
-	loss, err := l.read(before, func(batch []Event) {
+	loss, err := l.read(before, math.MaxInt, func(batch []Event) {
 		for _, e := range batch {
 			times = append(times, e.Time)
 		}
@@ -155,12 +155,53 @@ func TestLogLost(t *testing.T) {
 			}
 			before = now + 1 - rapid.Int64Range(0, max(0, min(now-before, 5))).Draw(t, "left")
 			events := 0
-			loss, err := l.read(before, func(batch []Event) { events += len(batch) })
+			loss, err := l.read(before, math.MaxInt, func(batch []Event) { events += len(batch) })
 			if events += len(l.found) - held; err != nil || events != want || loss != wantLoss {
 				t.Fatalf("%d events and %+v lost, want %d and %+v; error %v", events, loss, want, wantLoss, err)
 			}
 		}
 	})
+}
+
+// A call passes on only a limited number of events, the newest of each stripe, however many were logged.
+func TestLogLimit(t *testing.T) {
+	l := newFakeLog(2, 64)
+	for now := range uint64(60) {
+		l.write(int(now%2), at(now+1))
+	}
+	var got []int64
+	loss, err := l.read(100, 8, func(batch []Event) {
+		for _, e := range batch {
+			got = append(got, e.Time)
+		}
+	})
+	if diff := cmp.Diff([]int64{53, 54, 55, 56, 57, 58, 59, 60}, got); diff != "" || err != nil {
+		t.Errorf("error %v, -want +got:\n%s", err, diff)
+	}
+	if want := (Loss{Events: 52, To: 54}); loss != want {
+		t.Errorf("loss %+v, want %+v", loss, want)
+	}
+}
+
+// What is dropped is reported once, and later events follow without a loss.
+func TestLogDrop(t *testing.T) {
+	l := newFakeLog(2, 4)
+	for now := range uint64(20) {
+		l.write(int(now%2), at(now+1))
+	}
+	if got, _ := l.times(t, 19); len(got) != 6 {
+		t.Errorf("%v", got)
+	}
+	l.write(0, at(25))
+	for _, want := range []Loss{{Events: 3, From: 19, To: 30}, {}} {
+		if got, err := l.drop(30); got != want || err != nil {
+			t.Errorf("dropped %+v, want %+v; error %v", got, want, err)
+		}
+	}
+	l.write(1, at(31))
+	if got, lost := l.times(t, 40); !slices.Equal(got, []int64{31}) || lost != 0 {
+		t.Errorf("%v, and %d are lost", got, lost)
+	}
 }
 
 // The loss of one stripe extends to its oldest remaining record, although the other stripe has lost
@@ -176,11 +217,11 @@ func TestLossOfOneStripe(t *testing.T) {
 	}
 	l.write(1, at(39))
 	var first int64
-	loss, err := l.read(50, func(batch []Event) { first = batch[0].Time })
+	loss, err := l.read(50, math.MaxInt, func(batch []Event) { first = batch[0].Time })
 	if want := (Loss{Events: 15, From: 20, To: 37}); err != nil || loss != want || first != 21 {
 		t.Errorf("lost %+v, want %+v; the first event is at %d; error %v", loss, want, first, err)
 	}
-	if loss, err := l.read(60, nil); err != nil || loss != (Loss{}) {
+	if loss, err := l.read(60, math.MaxInt, nil); err != nil || loss != (Loss{}) {
 		t.Errorf("lost again: %+v, error %v", loss, err)
 	}
 }
@@ -207,7 +248,7 @@ func TestLossUntilTheNextRecord(t *testing.T) {
 		if step.write != 0 {
 			l.write(0, at(step.write))
 		}
-		loss, err := l.read(step.before, func([]Event) {})
+		loss, err := l.read(step.before, math.MaxInt, func([]Event) {})
 		if err != nil || loss != step.want {
 			t.Errorf("before %d: lost %+v, want %+v; error %v", step.before, loss, step.want, err)
 		}
@@ -246,7 +287,7 @@ func TestLogReadWhileWritten(t *testing.T) {
 			last = true
 		default:
 		}
-		more, err := l.read(math.MaxInt64, check)
+		more, err := l.read(math.MaxInt64, math.MaxInt, check)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -260,12 +301,12 @@ func TestLogReadWhileWritten(t *testing.T) {
 // A closed log returns an error, and a missing one is empty.
 func TestLogClosed(t *testing.T) {
 	var none eventLog
-	if loss, err := none.read(100, func([]Event) { t.Error("events") }); loss != (Loss{}) || err != nil {
+	if loss, err := none.read(100, math.MaxInt, func([]Event) { t.Error("events") }); loss != (Loss{}) || err != nil {
 		t.Errorf("lost %+v, error %v", loss, err)
 	}
 	l := newFakeLog(1, 1)
 	l.close()
-	if _, err := l.read(100, nil); err != ErrClosed {
+	if _, err := l.read(100, math.MaxInt, nil); err != ErrClosed {
 		t.Errorf("error %v", err)
 	}
 }
@@ -344,7 +385,7 @@ func TestDecodeEvent(t *testing.T) {
 func TestNoEvents(t *testing.T) {
 	l := newFakeLog(1, 4)
 	l.write(0, kernelRecord{Now: 5})
-	if _, err := l.read(100, func(batch []Event) { t.Errorf("%d events", len(batch)) }); err != nil {
+	if _, err := l.read(100, math.MaxInt, func(batch []Event) { t.Errorf("%d events", len(batch)) }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -428,7 +469,7 @@ func FuzzLog(f *testing.F) {
 			}
 		}
 		events := 0
-		loss, err := l.read(math.MaxInt64, func(batch []Event) {
+		loss, err := l.read(math.MaxInt64, math.MaxInt, func(batch []Event) {
 			for _, e := range batch {
 				if e.Kind < EventWatch || e.Kind > EventNeighbour {
 					t.Errorf("event %+v", e)

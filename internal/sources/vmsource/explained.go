@@ -16,29 +16,37 @@ import (
 func (s *Source) explain(st *stage, w outcome.Window, instances []outcome.Instance) error {
 	o := st.observation
 	if !s.explains(o) {
-		return o.record.skip(o.collector.Events)
+		return o.record.skip(o.collector)
 	}
 	off, err := o.collector.OffCPU()
 	if err != nil {
 		return err
 	}
-	o.record.off(off)
-	if err := o.record.read(o.collector.Events); err != nil {
+	order := worstExplained(st, instances)
+	err = o.record.forWindow(o.collector, off, func() {
+		traceAll(order, instances, outcome.MaxSpans, func(i *outcome.Instance) *trace.Trace {
+			return o.record.explain(s.toExplain(o, st.spec(i.Outcome), i))
+		})
+		o.record.forget(w.To - s.longestExplained(o) - int64(w.Duration()))
+	})
+	if err != nil {
 		return err
 	}
 	s.noteUnrecorded(o.record.takeLost())
 	names := s.traceNames()
-	traceAll(worstExplained(st, instances), instances, outcome.MaxSpans, func(i *outcome.Instance) *trace.Trace {
-		in := explain.Instance{
-			VM: i.VM.PID, Outcome: o.collector.Outcome(kernelID(*st.spec(i.Outcome))), ID: i.ID, Start: i.Start, End: i.End, Owner: i.Process,
+	for _, at := range order {
+		if i := &instances[at]; i.Trace != nil {
+			nameTrace(i.Trace, names(i.VM.PID))
 		}
-		s.blindfold(o, &in)
-		t := o.record.explain(in)
-		nameTrace(t, names(i.VM.PID))
-		return t
-	})
-	o.record.forget(w.To - s.longestExplained(o) - int64(w.Duration()))
+	}
 	return nil
+}
+
+// toExplain describes an instance, and what cannot be seen in its VM.
+func (s *Source) toExplain(o *observation, spec *outcome.Spec, i *outcome.Instance) explain.Instance {
+	in := explain.Instance{VM: i.VM.PID, Outcome: o.collector.Outcome(kernelID(*spec)), ID: i.ID, Start: i.Start, End: i.End, Owner: i.Process}
+	s.blindfold(o, &in)
+	return in
 }
 
 // whyUnscheduled is the reason that a trace gives if the VM has no probes for when processes run.

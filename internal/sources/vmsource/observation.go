@@ -12,7 +12,6 @@ import (
 	"github.com/beamscope/beamscope/internal/engine/outcome"
 
 	"github.com/beamscope/beamscope/bpf"
-	"github.com/beamscope/beamscope/internal/explain"
 	"github.com/beamscope/beamscope/internal/host/monotonic"
 )
 
@@ -29,7 +28,7 @@ type observation struct {
 	stray      []bpf.Counts
 
 	stream streamed
-	record record
+	record *record
 	names  *names  // names of the VMs' processes
 	census *census // functions of the processes; nil without grouping by function
 	stop   func()  // stops following the stream; nil while it is not followed
@@ -65,7 +64,7 @@ func newObservation(p outcome.Plan, cfg Config, names *names, vms int) (*observa
 		files:     make(map[file]*bpf.Attachment),
 		ready:     make(map[uint64][]bpf.Counts),
 		stream:    streamed{over: make(map[streamKey]uint64)},
-		record:    record{most: recordMost, callers: &names.callers, log: explain.Log{Atom: names.atom}},
+		record:    newRecord(&names.callers, names.atom),
 		names:     names,
 	}, nil
 }
@@ -288,7 +287,7 @@ func (o *observation) follow(on bool) {
 // followEvents reads recorded events, and reads the names of new processes in them at once,
 // because the processes may end soon.
 func (o *observation) followEvents() error {
-	if err := o.record.read(o.collector.Events); err != nil {
+	if err := o.record.read(o.collector); err != nil {
 		return err
 	}
 	for _, w := range o.record.takeWatched() {

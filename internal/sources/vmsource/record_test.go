@@ -19,10 +19,22 @@ import (
 	"github.com/beamscope/beamscope/internal/host/monotonic"
 )
 
+// A fakeEvents is a log of events.
+type fakeEvents func(func([]bpf.Event)) (bpf.Loss, error)
+
+func (f fakeEvents) Events(_ int, fn func([]bpf.Event)) (bpf.Loss, error) { return f(fn) }
+
+func (f fakeEvents) DropEvents() (dropped bpf.Loss, err error) {
+	missing, err := f(func(events []bpf.Event) { dropped.Add(lossOf(events)) })
+	dropped.Add(missing)
+	return dropped, err
+}
+
 // A record keeps a limited number of events. Dropped events count as lost.
 func TestRecordIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := record{most: 1024}
+		r := newRecord(nil, nil)
+		r.most = 1024
 		now, added, lost := int64(0), uint64(0), uint64(0)
 		for range rapid.IntRange(1, 40).Draw(t, "reads") {
 			n := rapid.SampledFrom([]int{0, 1, 7, 8, 25, 256, 3000}).Draw(t, "events")
@@ -32,11 +44,11 @@ func TestRecordIsBounded(t *testing.T) {
 				events[i].Time = now
 			}
 			over := rapid.Uint64Range(0, 3).Draw(t, "lost")
-			if err := r.read(func(fn func([]bpf.Event)) (bpf.Loss, error) {
+			if err := r.read(fakeEvents(func(fn func([]bpf.Event)) (bpf.Loss, error) {
 				fn(events[:n/2])
 				fn(events[n/2:])
 				return bpf.Loss{Events: over, From: now - int64(n), To: now}, nil
-			}); err != nil {
+			})); err != nil {
 				t.Fatal(err)
 			}
 			added, lost = added+uint64(n), lost+over
@@ -62,7 +74,8 @@ func TestRecordIsBounded(t *testing.T) {
 
 // Time whose events were dropped is unexplained, and the reason is given.
 func TestRecordGivenUpIsUnexplained(t *testing.T) {
-	r := record{most: 2}
+	r := newRecord(nil, nil)
+	r.most = 2
 	events := []bpf.Event{
 		{Time: 10, VM: 1, Kind: bpf.EventWatch, Process: 2},
 		{Time: 20, VM: 1, Kind: bpf.EventGCStart, Process: 2},
@@ -85,12 +98,13 @@ func TestRecordGivenUpIsUnexplained(t *testing.T) {
 
 // A read error is reported, and the events that could be read are kept.
 func TestRecordReadError(t *testing.T) {
-	r := record{most: 1024}
+	r := newRecord(nil, nil)
+	r.most = 1024
 	broken := errors.New("broken")
-	err := r.read(func(fn func([]bpf.Event)) (bpf.Loss, error) {
+	err := r.read(fakeEvents(func(fn func([]bpf.Event)) (bpf.Loss, error) {
 		fn([]bpf.Event{{Time: 1}})
 		return bpf.Loss{}, broken
-	})
+	}))
 	if !errors.Is(err, broken) || r.held != 1 {
 		t.Errorf("got %v, and %d events are held", err, r.held)
 	}
@@ -98,7 +112,8 @@ func TestRecordReadError(t *testing.T) {
 
 // After a VM has ended, nothing remains for the next VM with the same pid.
 func TestRecordForgetsVM(t *testing.T) {
-	r := record{most: 1024}
+	r := newRecord(nil, nil)
+	r.most = 1024
 	r.add([]bpf.Event{
 		{VM: 1, Kind: bpf.EventWatch, Process: 5, Time: 10}, {VM: 1, Kind: bpf.EventGCStart, Process: 5, Time: 20},
 		{VM: 2, Kind: bpf.EventWatch, Process: 5, Time: 10}, {VM: 2, Kind: bpf.EventGCStart, Process: 5, Time: 20},
@@ -115,13 +130,14 @@ func TestRecordForgetsVM(t *testing.T) {
 // Time while nothing was explained is unknown. No process is assumed to have stayed in its
 // earlier state.
 func TestRecordSkips(t *testing.T) {
-	r := record{most: 1024}
-	step := func(how func(func(func([]bpf.Event)) (bpf.Loss, error)) error, events ...bpf.Event) {
+	r := newRecord(nil, nil)
+	r.most = 1024
+	step := func(how func(eventLog) error, events ...bpf.Event) {
 		t.Helper()
 		for i := range events {
 			events[i].VM, events[i].Process = 1, 7
 		}
-		if err := how(func(fn func([]bpf.Event)) (bpf.Loss, error) { fn(events); return bpf.Loss{}, nil }); err != nil {
+		if err := how(fakeEvents(func(fn func([]bpf.Event)) (bpf.Loss, error) { fn(events); return bpf.Loss{}, nil })); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -245,34 +261,133 @@ func TestNameTrace(t *testing.T) {
 	}
 }
 
-// Adding events takes at most half of all time. The events of the rest are lost, and the windows go on.
+// A pace spends at most its part of all time, and a quarter of a second at once.
 func TestPace(t *testing.T) {
 	const second = int64(time.Second)
-	var p pace
+	p := pace{part: 2}
 	for _, step := range []struct {
 		at, took int64
 		want     bool
 	}{
-		{10 * second, second / 2, true},
-		{11 * second, 2 * second, true},  // earned half a second, and has one
-		{13 * second, 0, false},          // -1 s and a second
-		{13*second + second/2, 1, true},  // a quarter
-		{14 * second, second / 10, true}, // a half
+		{10 * second, second / 8, true},
+		{11 * second, 2 * second, true},   // it has a quarter of a second
+		{14 * second, 0, false},           // -1.75 s and 1.5
+		{14*second + second/2, 1, false},  // 0
+		{15 * second, second / 10, true},  // a quarter
+		{15*second + 1, second / 4, true}, // less than that
+		{15*second + 2, 0, false},
 	} {
 		if got := p.hasTime(step.at); got != step.want {
-			t.Errorf("at %d: time %v, want %v; %+v", step.at/second, got, step.want, p)
+			t.Errorf("at %v: time %v, want %v; %+v", time.Duration(step.at), got, step.want, p)
 		}
 		p.spend(step.took)
 	}
 }
 
+// ticking returns a clock that every second look advances: the one after something was done.
+func ticking(by time.Duration) func() int64 {
+	at, looks := int64(time.Hour), 0
+	return func() int64 {
+		if looks++; looks%2 == 0 {
+			at += int64(by)
+		}
+		return at
+	}
+}
+
+// However many events there are, only as many are added as there is time for. The others are lost, and a
+// window need not wait for them.
+func TestEventsAreAddedWhileThereIsTime(t *testing.T) {
+	r := newRecord(nil, nil)
+	r.now = ticking(50 * time.Millisecond)
+	const all = 100 * addedAtOnce
+	events := make([]bpf.Event, all)
+	for i := range events {
+		events[i] = bpf.Event{Time: int64(i + 1)}
+	}
+	err := r.read(fakeEvents(func(add func([]bpf.Event)) (bpf.Loss, error) {
+		add(events)
+		return bpf.Loss{Events: 3, From: 0, To: 1}, nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A quarter of a second at first, and half of the time that adding takes.
+	if most := 20 * addedAtOnce; r.held == 0 || r.held > most || r.held%addedAtOnce != 0 {
+		t.Errorf("%d events are held, want at most %d", r.held, most)
+	}
+	if lost, want := r.takeLost(), uint64(all-r.held+3); lost != want {
+		t.Errorf("%d lost, want %d", lost, want)
+	}
+}
+
+// Events that are added in parts have the same history as if they were added at once, also if some are missing
+// among them.
+func TestEventsAreAddedInParts(t *testing.T) {
+	var events []bpf.Event
+	for i := range 3 * addedAtOnce {
+		kind := bpf.EventGCStart
+		if i%2 == 1 {
+			kind = bpf.EventGCEnd
+		}
+		events = append(events, bpf.Event{VM: 1, Process: 2, Kind: kind, Time: int64(10 + 10*i)})
+	}
+	events[0].Kind = bpf.EventWatch
+	last := events[len(events)-1].Time
+	for _, missing := range []bpf.Loss{{}, {Events: 1, From: 25, To: 35}, {Events: 1, From: last - 105, To: last - 45}, {Events: 1, From: last + 1, To: last + 9}} {
+		parts, whole := newRecord(nil, nil), newRecord(nil, nil)
+		whole.add(events, missing)
+		if err := parts.read(fakeEvents(func(add func([]bpf.Event)) (bpf.Loss, error) { add(events); return missing, nil })); err != nil {
+			t.Fatal(err)
+		}
+		for _, in := range []explain.Instance{{VM: 1, Owner: 2, Start: 20, End: 300}, {VM: 1, Owner: 2, Start: last - 300, End: last}} {
+			if diff := cmp.Diff(whole.log.Explain(in), parts.log.Explain(in)); diff != "" {
+				t.Errorf("missing %+v: -at once +in parts:\n%s", missing, diff)
+			}
+		}
+	}
+}
+
+// If explaining an instance takes all the time that there is, the next one is not explained, and its trace says so.
+func TestInstancesAreExplainedWhileThereIsTime(t *testing.T) {
+	r := newRecord(nil, nil)
+	r.now = ticking(2 * time.Second)
+	for _, want := range []bool{true, false} {
+		tr := r.explain(explain.Instance{VM: 1, Start: 10, End: 20, Owner: 5})
+		if err := tr.Check(); err != nil {
+			t.Fatal(err)
+		}
+		if got := tr.Spans[1].Reason != whyNoTime; got != want {
+			t.Errorf("explained: %t, want %t", got, want)
+		}
+	}
+}
+
+// While the instances of a window are explained, no events are added: otherwise the window would wait for them
+// again before each instance.
+func TestWindowHasTheRecord(t *testing.T) {
+	r := newRecord(nil, nil)
+	read := false
+	err := r.forWindow(fakeEvents(func(func([]bpf.Event)) (bpf.Loss, error) { read = true; return bpf.Loss{}, nil }), nil, func() {
+		if !read || r.mu.TryLock() {
+			t.Error("others can use the record")
+		}
+		r.explain(explain.Instance{VM: 1, Start: 10, End: 20, Owner: 5})
+		r.forget(10)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Events for which there is no time are lost, with the times of the first and the last.
 func TestEventsWithoutTime(t *testing.T) {
-	r := record{most: 1024, pace: pace{at: monotonic.Now(), left: -int64(time.Hour)}}
-	err := r.read(func(add func([]bpf.Event)) (bpf.Loss, error) {
+	r := newRecord(nil, nil)
+	r.adding = pace{part: addingPart, at: monotonic.Now(), left: -int64(time.Hour)}
+	err := r.read(fakeEvents(func(add func([]bpf.Event)) (bpf.Loss, error) {
 		add([]bpf.Event{{Time: 20}, {Time: 10}, {Time: 30}})
 		return bpf.Loss{Events: 2, From: 15, To: 40}, nil
-	})
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}
