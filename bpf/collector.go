@@ -215,7 +215,6 @@ type Collector struct {
 	vmHits    map[int]uint64    // see VMHits
 	userHits  map[int]uint64    // see UserHits
 	crowdRuns map[uint32]uint64 // that were read, by user
-	read      []uint64          // previous value of each cell, summed over stripes
 	counts    []Counts          // reused by each read
 
 	rooms     rooms
@@ -272,7 +271,6 @@ func New(opts Options) (*Collector, error) {
 		traces:     make(map[int][]link.Link),
 
 		functions: make(map[uint64]string),
-		read:      make([]uint64, l.stripeCells),
 		vmHits:    make(map[int]uint64),
 		userHits:  make(map[int]uint64),
 		crowdRuns: make(map[uint32]uint64),

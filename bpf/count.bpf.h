@@ -115,8 +115,8 @@ struct {
 	__type(value, struct clock);
 } clocks SEC(".maps");
 
-/* Counters that only grow. User space maps them and computes differences, so that a reading neither
- * stops the programs nor loses counts to a reset.
+/* Counters. User space maps them and exchanges each for zero in one step, so that a reading neither
+ * stops the programs nor loses counts.
  *
  * Stripe s of a counter is at s * stripe_cells + outcome.cells + (slot * (WINDOWS + 1) + row) *
  * (COLUMNS + bins) + column. */

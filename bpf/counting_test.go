@@ -44,7 +44,6 @@ func fakeCollector(t rapid.TB, spare int, outcomes ...Outcome) *Collector {
 		entries:  make([]entry, entries),
 		arena:    newArena(l.ofOutcomes()),
 		numbers:  make(map[string]int),
-		read:     make([]uint64, l.stripeCells),
 		programs: make(map[variant]loaded),
 		vmHits:   make(map[int]uint64),
 		userHits: make(map[int]uint64),
@@ -342,7 +341,7 @@ func TestEntriesAreFreed(t *testing.T) {
 	if len(c.arena.free) != 2 || c.arena.free[0] != cells || c.arena.free[1] != room[0] {
 		t.Errorf("free are %+v, want %+v and %+v", c.arena.free, cells, room)
 	}
-	// Its cells are not empty, but their contents count as read.
+	// Its cells are not empty, but their contents do not count.
 	c.memory.cells[c.layout.ofOutcomes().first] = 5
 	next := uint64(first + 6)
 	if _, err := c.Change(t.Context(), at+7*gridWindow, gridWindow, []Outcome{a, b}); err != nil {

@@ -185,8 +185,7 @@ func (c *Collector) same(entries []int, o Outcome) int {
 	return -1
 }
 
-// take takes a free entry and cells for an outcome. The present contents of the cells count as
-// read.
+// take takes a free entry and cells for an outcome, and empties the cells.
 func (c *Collector) take(o Outcome) (int, error) {
 	i := slices.IndexFunc(c.entries, func(e entry) bool { return !e.used })
 	if i < 0 {
@@ -202,8 +201,15 @@ func (c *Collector) take(o Outcome) (int, error) {
 		c.numbers[o.ID()] = number
 	}
 	c.entries[i] = entry{used: true, outcome: o, number: number, cells: cells, until: forever, bins: make([][]uint64, c.layout.slots)}
-	c.sum(c.read[cells.first:cells.end()], cells.first)
+	c.clearCells(cells)
 	return i, nil
+}
+
+// clearCells empties cells of all stripes.
+func (c *Collector) clearCells(r region) {
+	for stripe := range c.layout.stripes {
+		clear(c.memory.cells[stripe*c.layout.stripeCells+r.first:][:r.size])
+	}
 }
 
 // release frees entries and their cells.

@@ -396,22 +396,16 @@ func (c *Collector) readColumns(i, slot, row int) Counters {
 	return counters(&cells)
 }
 
-// readCells stores the increments of cells since the last read.
+// readCells stores the increments of cells since the last read, of all stripes together. It takes them out of
+// the cells while the programs continue counting.
 func (c *Collector) readCells(added []uint64, first int) {
-	c.sum(added, first)
-	before := c.read[first : first+len(added)]
-	for i, sum := range added {
-		added[i], before[i] = sum-before[i], sum
-	}
-}
-
-// sum stores the sums of cells over all stripes. The programs continue counting.
-func (c *Collector) sum(sums []uint64, first int) {
-	clear(sums)
+	clear(added)
 	for stripe := range c.layout.stripes {
-		cells := c.memory.cells[stripe*c.layout.stripeCells+first:][:len(sums)]
-		for i, n := range cells {
-			sums[i] += n
+		cells := c.memory.cells[stripe*c.layout.stripeCells+first:][:len(added)]
+		for i := range cells {
+			if atomic.LoadUint64(&cells[i]) != 0 {
+				added[i] += atomic.SwapUint64(&cells[i], 0)
+			}
 		}
 	}
 }
