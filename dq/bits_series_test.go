@@ -47,8 +47,9 @@ func bandsOf(c *corpus, name string, w *Window, dst *Band) {
 	}
 	tau, size := w.correlation(), w.size()
 	var edges []float64
+	value := func(i, k int) float64 { return float64(w.at(i).at(k)) / fixedOne }
 	for k := range w.sums {
-		edges = append(edges, w.mean(k), w.hidden(k), w.deviation(k), w.effect(k, tau, size), w.variance(k, tau), w.value(0, k), w.value(w.held-1, k))
+		edges = append(edges, w.mean(k), w.hidden(k), w.deviation(k), w.effect(k, tau, size), w.variance(k, tau), value(0, k), value(w.held-1, k))
 	}
 	c.of("edges %s", name)(edges)
 	c.of("correlation %s", name)(tau, size, w.looked, w.covariances, w.pooledEffect(tau, size), w.sumOfCovariances(0), w.sumOfCovariances(1e-5), w.sumOfCovariances(0.1))

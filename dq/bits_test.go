@@ -201,7 +201,7 @@ func appendValue(out []byte, v reflect.Value) []byte {
 		return append(appendFloat(append(appendFloat(append(out, '('), real(x)), ','), imag(x)), ')')
 	case reflect.Int, reflect.Int64:
 		return strconv.AppendInt(out, v.Int(), 10)
-	case reflect.Uint64:
+	case reflect.Uint16, reflect.Uint64:
 		return strconv.AppendUint(out, v.Uint(), 10)
 	case reflect.Bool:
 		return strconv.AppendBool(out, v.Bool())

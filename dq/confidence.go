@@ -121,7 +121,7 @@ const (
 )
 
 // look sets w.looked to the edges at which the mean reaches j/16 of its final value, for j from 1
-// to 16.
+// to 16, and w.values to the values there.
 func (w *Window) look() {
 	w.looked = w.looked[:0]
 	last := len(w.sums) - 1
@@ -131,6 +131,12 @@ func (w *Window) look() {
 		k, _ := slices.BinarySearch(w.sums, level)
 		if len(w.looked) == 0 || w.looked[len(w.looked)-1] != k {
 			w.looked = append(w.looked, k)
+		}
+	}
+	w.values = w.values[:0]
+	for _, k := range w.looked {
+		for i := range w.held {
+			w.values = append(w.values, float64(w.at(i).at(k))/fixedOne)
 		}
 	}
 }
@@ -193,19 +199,16 @@ func (w *Window) covariance(h int) float64 {
 	for len(w.covariances) <= h {
 		lag := len(w.covariances)
 		var sum float64
-		for _, k := range w.looked {
-			mean := w.mean(k)
+		for n, k := range w.looked {
+			mean, values := w.mean(k), w.values[n*w.held:][:w.held]
 			for i := lag; i < w.held; i++ {
-				sum += float64((w.value(i, k) - mean) * (w.value(i-lag, k) - mean))
+				sum += float64((values[i] - mean) * (values[i-lag] - mean))
 			}
 		}
 		w.covariances = append(w.covariances, sum/float64(w.held-lag))
 	}
 	return w.covariances[h]
 }
-
-// value returns the value at edge k of window i. The oldest window is number 0.
-func (w *Window) value(i, k int) float64 { return float64(w.at(i).values[k]) / fixedOne }
 
 // quantile returns the result of [student] and caches it for later calls.
 func (w *Window) quantile(confidence float64, df int) float64 {

@@ -29,23 +29,61 @@ type Window struct {
 	ring    []held
 	oldest  int
 	held    int
-	sums    []uint64
+	sums    []uint64 // nil until there is a ΔQ
 	squares []uint128
 	halves  []uint64 // the sums of the half-widths; nil if all values so far were exact
 
 	// looked and the fields below are working memory for WriteBand.
 	looked      []int     // edges
+	values      []float64 // at those edges, by edge and then by window
 	covariances []float64 // by the distance between windows
 	quantiles   []float64 // quantiles of Student's distribution by degrees of freedom; 0 means unknown
 	confidence  float64   // the confidence that quantiles belongs to
 }
 
-// held is one of the ΔQs in a window. values are fixed-point values at the N+1 edges, and halves
-// the half-widths of the bounds around them. Both are nil until first used. halves is empty if
-// the values are exact.
+// held is one of the ΔQs in a window: its fixed-point values at the edges. Most observed ΔQs have few different
+// values, so only the edges where they change are held. If there are many of these, and for a calculated ΔQ, the
+// values at all N+1 edges are held, and edges is empty.
 type held struct {
-	values, halves []uint64
-	instances      uint64
+	edges     []uint16 // the values change here, each less one; the value before the first is 0
+	values    []uint64
+	halves    []uint64 // half-widths of the bounds around the values; empty if the values are exact
+	instances uint64
+}
+
+// mostSteps returns the largest number of changes that take less room than the values at all edges.
+func mostSteps(edges int) int { return edges * 8 / 10 }
+
+// at returns the value at edge k.
+func (h *held) at(k int) uint64 {
+	if len(h.edges) == 0 && len(h.values) > 0 {
+		return h.values[k]
+	}
+	n, found := slices.BinarySearchFunc(h.edges, k, func(edge uint16, k int) int { return int(edge) + 1 - k })
+	switch {
+	case found:
+		return h.values[n]
+	case n == 0:
+		return 0
+	}
+	return h.values[n-1]
+}
+
+// each calls do for each run of edges with the same value that is not 0. The run ends before edge to.
+func (h *held) each(edges int, do func(value uint64, from, to int)) {
+	if len(h.edges) == 0 {
+		for k, x := range h.values {
+			do(x, k, k+1)
+		}
+		return
+	}
+	for i, edge := range h.edges {
+		to := edges
+		if i+1 < len(h.edges) {
+			to = int(h.edges[i+1]) + 1
+		}
+		do(h.values[i], int(edge)+1, to)
+	}
 }
 
 type uint128 struct{ hi, lo uint64 }
@@ -59,10 +97,11 @@ func NewWindow(g Grid, capacity int) (*Window, error) {
 	if capacity < 1 || capacity > MaxWindow {
 		return nil, fmt.Errorf("%w: window of %d: want 1 to %d", ErrOperands, capacity, MaxWindow)
 	}
-	w := &Window{grid: g, sums: make([]uint64, g.Bins()+1), squares: make([]uint128, g.Bins()+1)}
-	w.ring = make([]held, capacity)
-	return w, nil
+	return &Window{grid: g, ring: make([]held, capacity)}, nil
 }
+
+// edges returns the number of edges.
+func (w *Window) edges() int { return w.grid.Bins() + 1 }
 
 // Len is the number of ΔQs held.
 func (w *Window) Len() int { return w.held }
@@ -80,16 +119,48 @@ func (w *Window) Insert(o *Observed) error {
 	if o.Grid() != w.grid {
 		return fmt.Errorf("%w: %v in a window of %v", ErrGrid, o.Grid(), w.grid)
 	}
-	n, sum := float64(o.Instances()), uint64(0)
 	slot := w.slot()
 	slot.instances = o.Instances()
 	slot.halves = slot.halves[:0]
-	for k := range slot.values {
-		slot.values[k] = fixed(float64(sum) / n)
-		sum += o.Count(k)
-	}
+	slot.observe(o, w.edges())
 	w.add(slot)
 	return nil
+}
+
+// observe sets the values to those of an observed ΔQ.
+func (h *held) observe(o *Observed, edges int) {
+	steps := 0
+	for _, c := range o.counts {
+		if c > 0 {
+			steps++
+		}
+	}
+	n, sum := float64(o.Instances()), uint64(0)
+	if steps > mostSteps(edges) {
+		h.edges, h.values = h.edges[:0], withRoom(h.values, edges)
+		for k := range edges {
+			h.values = append(h.values, fixed(float64(sum)/n))
+			sum += o.Count(k)
+		}
+		return
+	}
+	h.edges, h.values = withRoom(h.edges, steps), withRoom(h.values, steps)
+	for bin, c := range o.counts {
+		if c > 0 {
+			sum += c
+			h.edges, h.values = append(h.edges, uint16(bin)), append(h.values, fixed(float64(sum)/n))
+		}
+	}
+}
+
+// withRoom returns an empty slice with room for n values: the memory of x, unless that is too small, or much
+// too large.
+func withRoom[T any](x []T, n int) []T {
+	const spare = 32
+	if cap(x) < n || cap(x) > 2*n+spare {
+		return make([]T, 0, n)
+	}
+	return x[:0]
 }
 
 // InsertCalculated adds a calculated ΔQ. instances is the smallest number of instances of the
@@ -112,12 +183,13 @@ func (w *Window) InsertCalculated(d *DeltaQ, instances uint64) error {
 	if !w.grid.valid() || d.Width() != w.grid.Width() && !d.isConstant() {
 		return fmt.Errorf("%w: bins of %v in a window of %v", ErrGrid, d.Width(), w.grid)
 	}
-	if w.halves == nil {
-		w.halves = make([]uint64, len(w.sums))
-	}
 	slot := w.slot()
+	if w.halves == nil {
+		w.halves = make([]uint64, w.edges())
+	}
 	slot.instances = instances
-	slot.halves = slices.Grow(slot.halves[:0], len(w.sums))[:len(w.sums)]
+	slot.edges = slot.edges[:0]
+	slot.values, slot.halves = withRoom(slot.values, w.edges())[:w.edges()], withRoom(slot.halves, w.edges())[:w.edges()]
 	before := d.At(0).Lo
 	for k := range w.sums {
 		b := d.At(k)
@@ -137,24 +209,26 @@ func (w *Window) slot() *held {
 	if w.held == len(w.ring) {
 		w.RemoveOldest()
 	}
-	place := w.at(w.held)
-	if place.values == nil { // allocate late: many windows never become full
-		place.values = make([]uint64, w.grid.Bins()+1)
+	if w.sums == nil { // allocate late: many outcomes have no instances
+		w.sums, w.squares = make([]uint64, w.edges()), make([]uint128, w.edges())
 	}
-	return place
+	return w.at(w.held)
 }
 
 // at returns the place of the i-th ΔQ. The oldest one is number 0.
 func (w *Window) at(i int) *held { return &w.ring[(w.oldest+i)%len(w.ring)] }
 
 func (w *Window) add(h *held) {
-	for k, x := range h.values {
-		w.sums[k] += x
+	h.each(w.edges(), func(x uint64, from, to int) {
 		hi, lo := bits.Mul64(x, x)
-		var carry uint64
-		w.squares[k].lo, carry = bits.Add64(w.squares[k].lo, lo, 0)
-		w.squares[k].hi, _ = bits.Add64(w.squares[k].hi, hi, carry)
-	}
+		sums, squares := w.sums[from:to], w.squares[from:to]
+		for k := range sums {
+			var carry uint64
+			sums[k] += x
+			squares[k].lo, carry = bits.Add64(squares[k].lo, lo, 0)
+			squares[k].hi, _ = bits.Add64(squares[k].hi, hi, carry)
+		}
+	})
 	for k, x := range h.halves {
 		w.halves[k] += x
 	}
@@ -166,16 +240,20 @@ func (w *Window) RemoveOldest() {
 	if w.held == 0 {
 		return
 	}
-	for k, x := range w.ring[w.oldest].halves {
+	h := &w.ring[w.oldest]
+	for k, x := range h.halves {
 		w.halves[k] -= x
 	}
-	for k, x := range w.ring[w.oldest].values {
-		w.sums[k] -= x
+	h.each(w.edges(), func(x uint64, from, to int) {
 		hi, lo := bits.Mul64(x, x)
-		var borrow uint64
-		w.squares[k].lo, borrow = bits.Sub64(w.squares[k].lo, lo, 0)
-		w.squares[k].hi, _ = bits.Sub64(w.squares[k].hi, hi, borrow)
-	}
+		sums, squares := w.sums[from:to], w.squares[from:to]
+		for k := range sums {
+			var borrow uint64
+			sums[k] -= x
+			squares[k].lo, borrow = bits.Sub64(squares[k].lo, lo, 0)
+			squares[k].hi, _ = bits.Sub64(squares[k].hi, hi, borrow)
+		}
+	})
 	w.oldest = (w.oldest + 1) % len(w.ring)
 	w.held--
 }

@@ -35,6 +35,67 @@ func TestWindowBand(t *testing.T) {
 	}
 }
 
+// However many different values a ΔQ has, a window holds the value at each edge, and never needs more memory
+// for them than a word for each edge.
+func TestWindowHoldsValues(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		bins := rapid.IntRange(1, 200).Draw(rt, "bins")
+		g := mustGrid(t, ms, bins)
+		w, err := NewWindow(g, 3)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		for range rapid.IntRange(1, 8).Draw(rt, "windows") {
+			counts := make([]uint64, bins)
+			for range rapid.IntRange(0, 2*bins).Draw(rt, "instances") {
+				counts[rapid.IntRange(0, bins-1).Draw(rt, "bin")]++
+			}
+			o := mustCounts(t, g, counts, 1, 0)
+			if err := w.Insert(o); err != nil {
+				rt.Fatal(err)
+			}
+			h, sum := w.at(w.held-1), uint64(0)
+			for k := range bins + 1 {
+				if got, want := h.at(k), fixed(float64(sum)/float64(o.Instances())); got != want {
+					rt.Fatalf("%d at edge %d, want %d", got, k, want)
+				}
+				sum += o.Count(k)
+			}
+			const word, spare = 8, 32 * (8 + 2)
+			if bytes := 2*len(h.edges) + word*len(h.values); bytes > word*(bins+1) {
+				rt.Fatalf("%d bytes for %d bins", bytes, bins)
+			}
+			if room := 2*cap(h.edges) + word*cap(h.values); room > 3*word*(bins+1)+spare {
+				rt.Fatalf("room for %d bytes for %d bins", room, bins)
+			}
+		}
+	})
+}
+
+// A window of ΔQs with few instances needs little memory, however many bins there are.
+func TestWindowOfFewInstances(t *testing.T) {
+	const windows, instances, bins = 60, 10, 1000
+	g := mustGrid(t, ms, bins)
+	w, err := NewWindow(g, windows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := make([]uint64, bins)
+	for i := range instances {
+		counts[i*97] = 1
+	}
+	room := 0
+	for range windows {
+		if err := w.Insert(mustCounts(t, g, counts, 0, 0)); err != nil {
+			t.Fatal(err)
+		}
+		room += 2*cap(w.at(w.held-1).edges) + 8*cap(w.at(w.held-1).values)
+	}
+	if want := windows * instances * (2 + 8); room > want {
+		t.Errorf("%d bytes, want %d", room, want)
+	}
+}
+
 // After any sequence of inserts and removals, a window is identical to a new one with the same
 // content, to the last bit.
 func TestWindowDoesNotDrift(t *testing.T) {
