@@ -1,7 +1,6 @@
 package bpf
 
 import (
-	"errors"
 	"fmt"
 	"math/bits"
 )
@@ -25,11 +24,12 @@ const (
 
 	// With discovery, most outcomes come later, and several may change at a time, so they need
 	// room. There may be many, so fewer stripes keep their memory within limits. The limits are for
-	// this number of VM slots, and proportionally larger for more.
-	spareDiscovered    = 512
-	changingBins       = 16 * 1000
-	maxDiscoveredBytes = 128 << 20
-	slotsAtLimits      = 8
+	// this number of VM slots, and proportionally larger for more, up to mostDiscoveredBytes.
+	spareDiscovered     = 512
+	changingBins        = 16 * 1000
+	maxDiscoveredBytes  = 128 << 20
+	mostDiscoveredBytes = 192 << 20
+	slotsAtLimits       = 8
 )
 
 // spareEntries returns the number of additional outcomes with room.
@@ -41,7 +41,7 @@ func spareEntries(o Options) int {
 }
 
 // errTooLarge means that the requested histograms do not fit into the kernel map.
-var errTooLarge = errors.New("histograms too large")
+var errTooLarge = fmt.Errorf("%w: histograms too large", ErrNoRoom)
 
 // A layout describes the places of the counters among the cells. See the map cells in count.bpf.h.
 type layout struct {
@@ -59,10 +59,11 @@ func newLayout(outcomes []Outcome, slots, processors int, discover bool) (layout
 	for _, o := range outcomes {
 		l.stripeCells += l.size(o.Bins)
 	}
-	most, spareBytes := maxCellsBytes, maxSpareBytes
+	limit, most, spareBytes := maxCellsBytes, maxCellsBytes, maxSpareBytes
 	if discover {
 		times := max(1, slots/slotsAtLimits)
-		most, spareBytes = min(maxCellsBytes, times*maxDiscoveredBytes), min(maxCellsBytes/2, times*maxSpareBytes)
+		limit = mostDiscoveredBytes
+		most, spareBytes = min(limit, times*maxDiscoveredBytes), min(limit/2, times*maxSpareBytes)
 		for l.stripes > 1 && spareBytes/cellBytes/l.stripes < l.size(changingBins) {
 			l.stripes /= 2
 		}
@@ -70,16 +71,16 @@ func newLayout(outcomes []Outcome, slots, processors int, discover bool) (layout
 	for l.stripes > 1 && l.bytes() > most {
 		l.stripes /= 2
 	}
-	if l.bytes() > maxCellsBytes {
+	if l.bytes() > limit {
 		return layout{}, fmt.Errorf("%w: %d MiB for %d outcomes of %d VMs, at most %d MiB: use fewer bins",
-			errTooLarge, l.bytes()>>20, len(outcomes), slots, maxCellsBytes>>20)
+			errTooLarge, l.bytes()>>20, len(outcomes), slots, limit>>20)
 	}
 	spare := spareBytes / cellBytes / l.stripes
 	if !discover {
 		spare = min(spare, l.stripeCells)
 	}
 	spare = max(spare, minSpareCells)
-	l.stripeCells += min(spare, maxCellsBytes/cellBytes/l.stripes-l.stripeCells)
+	l.stripeCells += min(spare, limit/cellBytes/l.stripes-l.stripeCells)
 	return l, nil
 }
 

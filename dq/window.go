@@ -109,6 +109,17 @@ func (w *Window) Len() int { return w.held }
 // Grid is the grid of the window.
 func (w *Window) Grid() Grid { return w.grid }
 
+// Bytes is the number of bytes that the ΔQs in the window need: 10 for each different value of an observed one,
+// but at most 8 for each edge, and 16 for each edge of a calculated one.
+func (w *Window) Bytes() int {
+	n := 0
+	for i := range w.held {
+		h := w.at(i)
+		n += 2*len(h.edges) + 8*(len(h.values)+len(h.halves))
+	}
+	return n
+}
+
 // Insert adds the ECDF of o. If the window is full, it first removes the oldest one. It returns
 // [ErrNoData] if o is empty and [ErrGrid] if o has another grid, and then does not change the
 // window.

@@ -62,8 +62,8 @@ func TestWindowHoldsValues(t *testing.T) {
 				sum += o.Count(k)
 			}
 			const word, spare = 8, 32 * (8 + 2)
-			if bytes := 2*len(h.edges) + word*len(h.values); bytes > word*(bins+1) {
-				rt.Fatalf("%d bytes for %d bins", bytes, bins)
+			if bytes := w.Bytes(); bytes > w.Len()*word*(bins+1) {
+				rt.Fatalf("%d bytes for %d windows of %d bins", bytes, w.Len(), bins)
 			}
 			if room := 2*cap(h.edges) + word*cap(h.values); room > 3*word*(bins+1)+spare {
 				rt.Fatalf("room for %d bytes for %d bins", room, bins)
@@ -91,8 +91,8 @@ func TestWindowOfFewInstances(t *testing.T) {
 		}
 		room += 2*cap(w.at(w.held-1).edges) + 8*cap(w.at(w.held-1).values)
 	}
-	if want := windows * instances * (2 + 8); room > want {
-		t.Errorf("%d bytes, want %d", room, want)
+	if want := windows * instances * (2 + 8); room > want || w.Bytes() != want {
+		t.Errorf("%d bytes in %d, want %d", w.Bytes(), room, want)
 	}
 }
 

@@ -26,7 +26,12 @@ const (
 	statusUsage  = 2
 )
 
+// gcPercent is the part of the live heap by which it grows between two collections. beamscope runs on nodes that need
+// their memory, and its heap is mostly arrays of numbers, which take little time to collect.
+const gcPercent = 50
+
 func main() {
+	debug.SetGCPercent(gcPercent)
 	os.Exit(run(os.Args[1:]))
 }
 

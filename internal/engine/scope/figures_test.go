@@ -306,9 +306,8 @@ func TestTriggersAtTheirLimits(t *testing.T) {
 	}
 }
 
-// The memory of a series stays within its estimated size. The size grows with the kept data: one
-// word for each edge and window, and five more words in the widest bins behind it if the diagram
-// calculates the series.
+// The memory of a series stays within its estimated size: ten words for each edge, what its history holds, and five
+// words for each window in the widest bins behind it if the diagram calculates the series.
 func TestSizeOfASeries(t *testing.T) {
 	file, err := diagram.Parse("x = a -> b;")
 	if err != nil {
@@ -323,22 +322,22 @@ func TestSizeOfASeries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := e.size(&s.Outcomes[0]), int64(11*(30+10)*8); got != want {
+	if got, want := e.size(&s.Outcomes[0], nil), int64(11*10*8); got != want {
 		t.Errorf("a takes %d bytes, want %d", got, want)
 	}
 	// In bins of 2 ms, x has 50 bins and one more edge. It may have one bin more.
-	own := int64(101 * (30 + 10) * 8)
-	if got := e.size(&s.Outcomes[2]) - own; got < 51*(5*30+10)*8 || got > 52*(5*30+10)*8 {
+	own := int64(101 * 10 * 8)
+	if got := e.size(&s.Outcomes[2], nil) - own; got < 51*(5*30+10)*8 || got > 52*(5*30+10)*8 {
 		t.Errorf("x takes %d bytes for what is calculated", got)
 	}
 	// With 99 ms it also has 50 bins, because the last one is cut off.
 	s.Outcomes[2].Spec.Bins = 99
-	own = 100 * (30 + 10) * 8
-	if got := e.size(&s.Outcomes[2]) - own; got < 51*(5*30+10)*8 || got > 52*(5*30+10)*8 {
+	own = 100 * 10 * 8
+	if got := e.size(&s.Outcomes[2], nil) - own; got < 51*(5*30+10)*8 || got > 52*(5*30+10)*8 {
 		t.Errorf("x of 99 ms takes %d bytes for what is calculated", got)
 	}
 	s.Outcomes[2].Spec.Bins, s.Outcomes[2].Spec.BinWidth = 2, 1<<50
-	if got := e.size(&s.Outcomes[2]) - 3*40*8; got != (dq.MaxBins+1)*160*8 {
+	if got := e.size(&s.Outcomes[2], nil) - 3*10*8; got != (dq.MaxBins+1)*160*8 {
 		t.Errorf("x takes %d bytes for what is calculated in as many bins as there are", got)
 	}
 }
@@ -348,7 +347,7 @@ func TestRoomForSome(t *testing.T) {
 	of := func(bins int) *OutcomeSystem {
 		return &OutcomeSystem{Spec: outcome.Spec{Name: "a", Span: "a", BinWidth: time.Millisecond, Bins: bins}}
 	}
-	const words = MaxHistories / 8 / (30 + 10) // of a bin's edges, in 30 windows
+	const words = MaxHistories / 8 / 10 // of a bin's edges
 	for _, test := range []struct {
 		bins  []int
 		fit   int

@@ -48,6 +48,12 @@ func (h *history) calculate(n uint64, d *dq.DeltaQ, instances uint64) error {
 	return h.window.InsertCalculated(d, instances)
 }
 
+// clear drops all windows.
+func (h *history) clear() {
+	w, _ := dq.NewWindow(h.window.Grid(), h.recent.keep) // as it was made before
+	*h = history{recent{keep: h.recent.keep}, w}
+}
+
 // write writes the mean as of window n, and uses m's memory.
 func (h *history) write(m *Mean, n uint64, bounds MeanBounds) error {
 	h.recent.expire(n, h.window.RemoveOldest)

@@ -11,11 +11,14 @@ import (
 
 // Limits of an engine's data, independent of the contents of a batch or a recording.
 const (
-	MaxVMs       = 256     // VMs in a frame; several times the limit of a live run
-	MaxRows      = 1 << 16 // rows of a frame: outcomes times VMs
-	MaxHistories = 1 << 30 // bytes of all histories together
-	MaxBins      = 1 << 23 // bins of all rows of a frame, as many as a recording holds
+	MaxVMs       = 256                             // VMs in a frame; several times the limit of a live run
+	MaxRows      = 1 << 16                         // rows of a frame: outcomes times VMs
+	MaxHistories = 3 << 26                         // bytes of all rows and their histories together
+	MaxBins      = MaxHistories / (present * word) // bins of all rows of a frame
 )
+
+// A series needs this number of words for each edge of its bins, for the present window and the mean.
+const present, word = 10, 8
 
 // A claim is a row that needs room.
 type claim struct {
@@ -59,29 +62,52 @@ func (e *Engine) claim(b *outcome.Batch) (claims []claim, without int) {
 func isLively(c *outcome.Counts) bool { return c.Starts+c.Ends+c.Instances()+c.Loss.Total() > 0 }
 
 // admit gives room to claims, and returns the number of those without room. If there is not enough, the VMs take
-// turns: a VM with many outcomes does not take the room of others. Outcomes that have had events come first. The
-// series of a claim without room is dropped.
+// turns: a VM with many outcomes does not take the room of others. Outcomes that have had events come first. If there
+// is room for a row but not for its history, the history begins anew. The series of a claim without room is dropped.
 func (e *Engine) admit(claims []claim) (omitted int) {
-	left := room{e.free(claims), MaxRows, MaxBins}
+	left := room{e.free(claims), MaxRows}
 	if e.fit(claims, left) {
 		return 0
 	}
-	for _, i := range inTurn(claims) {
+	order := inTurn(claims)
+	for _, i := range order {
 		c := &claims[i]
-		if c.admitted = left.take(e.size(c.p), c.p.Spec.Bins); c.admitted {
-			continue
+		if c.admitted = left.take(e.size(c.p, nil)); !c.admitted {
+			omitted++
+			delete(e.series, seriesKey{c.p.Spec.Name, c.vm})
 		}
-		omitted++
-		delete(e.series, seriesKey{c.p.Spec.Name, c.vm})
+	}
+	if begun := e.admitHistories(claims, order, left); begun > 0 {
+		e.noteKind(outcome.HistoryNotice, "the histories of %d outcomes of VMs begin anew, because there is room for histories of %d MiB", begun, MaxHistories>>20)
 	}
 	return omitted
+}
+
+// admitHistories gives the room that rows leave to their histories, in this order. It returns the number of those
+// without room, which begin anew.
+func (e *Engine) admitHistories(claims []claim, order []int, left room) (begun int) {
+	for _, i := range order {
+		c := &claims[i]
+		s := e.series[seriesKey{c.p.Spec.Name, c.vm}]
+		if s == nil {
+			continue
+		}
+		if bytes := int64(s.mean.window.Bytes()); bytes <= left.bytes {
+			left.bytes -= bytes
+			continue
+		}
+		s.mean.clear()
+		begun++
+	}
+	return begun
 }
 
 // fit admits claims while there is enough room for them, and reports whether there is enough for all.
 func (e *Engine) fit(claims []claim, left room) bool {
 	for i := range claims {
 		c := &claims[i]
-		if c.admitted = left.take(e.size(c.p), c.p.Spec.Bins); !c.admitted {
+		size := e.size(c.p, e.series[seriesKey{c.p.Spec.Name, c.vm}])
+		if c.admitted = left.take(size); !c.admitted {
 			return false
 		}
 	}
@@ -90,30 +116,30 @@ func (e *Engine) fit(claims []claim, left room) bool {
 
 // A room is what is left of a frame's limits.
 type room struct {
-	bytes      int64
-	rows, bins int
+	bytes int64
+	rows  int
 }
 
 // take takes the room of a row, and reports whether there was enough.
-func (r *room) take(bytes int64, bins int) bool {
-	if r.rows < 1 || r.bytes < bytes || r.bins < bins {
+func (r *room) take(bytes int64) bool {
+	if r.rows < 1 || r.bytes < bytes {
 		return false
 	}
 	r.rows--
 	r.bytes -= bytes
-	r.bins -= bins
 	return true
 }
 
 // free returns the bytes that the series of other rows than these leave.
 func (e *Engine) free(claims []claim) int64 {
 	free := int64(MaxHistories)
-	for key := range e.series {
-		free -= e.size(&e.system.Outcomes[e.byName[key.name]])
+	for key, s := range e.series {
+		free -= e.size(&e.system.Outcomes[e.byName[key.name]], s)
 	}
 	for i := range claims {
-		if c := &claims[i]; e.series[seriesKey{c.p.Spec.Name, c.vm}] != nil {
-			free += e.size(c.p)
+		c := &claims[i]
+		if s := e.series[seriesKey{c.p.Spec.Name, c.vm}]; s != nil {
+			free += e.size(c.p, s)
 		}
 	}
 	return free
@@ -156,17 +182,18 @@ func (e *Engine) keepShown(b *outcome.Batch) {
 	b.Instances = slices.DeleteFunc(slices.Clone(b.Instances), func(i outcome.Instance) bool { return !shown(i.Outcome, i.VM) })
 }
 
-// size returns an upper bound of the bytes of an outcome's series. It needs one word for each edge
-// of its bins and window, and the equivalent of ten windows for the present window and the mean.
-// If the diagram calculates it, it needs five words more for each window, in bins as wide as the
-// widest behind it.
-func (e *Engine) size(p *OutcomeSystem) int64 {
-	const word, present = 8, 10
-	windows := int64(e.system.History)
-	bytes := int64(p.Spec.Bins+1) * (windows + present) * word
+// size returns an upper bound of the bytes of an outcome's series after the present window, or of a new one if s is
+// nil. A series needs the equivalent of ten words for each edge of its bins, for the present window and the mean, and
+// what its history holds. If the diagram calculates the outcome, it needs five words more for each window, in bins as
+// wide as the widest behind it.
+func (e *Engine) size(p *OutcomeSystem, s *series) int64 {
+	bytes := int64(p.Spec.Bins+1) * present * word
+	if s != nil {
+		bytes += int64(s.mean.window.Bytes())
+	}
 	if part, ok := e.composed[p.Spec.Name]; ok {
 		bins := min(dq.MaxBins, p.Spec.DMax()/part.width+1)
-		bytes += int64(bins+1) * (5*windows + present) * word
+		bytes += int64(bins+1) * (5*int64(e.system.History) + present) * word
 	}
 	return bytes
 }

@@ -29,7 +29,7 @@ func TestHistoriesAreBounded(t *testing.T) {
 		}
 		f := p.step(all...)
 		said += strings.Join(f.NoticeTexts(), "\n")
-		if want := scope.MaxHistories / ((bins + 1) * 8 * (scope.DefaultHistory + 10)); window == 0 && len(f.Outcomes) != want {
+		if want := scope.MaxHistories / ((bins + 1) * 8 * 10); window == 0 && len(f.Outcomes) != want {
 			t.Errorf("%d VMs have room, want %d", len(f.Outcomes), want)
 		}
 		if window > 0 && len(f.Outcomes) != 0 {
@@ -40,7 +40,39 @@ func TestHistoriesAreBounded(t *testing.T) {
 	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 5*scope.MaxHistories/4 {
 		t.Errorf("the heap has grown by %d MiB", grown>>20)
 	}
-	if !strings.Contains(said, " outcomes of VMs are not shown, because there is room for 256 VMs and for histories of 1024 MiB") {
+	if !strings.Contains(said, " outcomes of VMs are not shown, because there is room for 256 VMs and for histories of 192 MiB") {
+		t.Errorf("notices %q", said)
+	}
+}
+
+// If there is room for rows but not for their histories, the rows stay, and histories begin anew. Their counts are
+// exact, and a notice says what was dropped.
+func TestHistoriesBeginAnew(t *testing.T) {
+	const bins, vms = 1 << 16, 30
+	s := system(t, "", spec("a", bins))
+	p := newPlay(t, s)
+	full := make([]uint64, bins)
+	for i := range full {
+		full[i] = 1
+	}
+	said := ""
+	for window := range 8 {
+		var all []outcome.Counts
+		for i := range vms {
+			all = append(all, outcome.Counts{Outcome: "a", VM: outcome.VM{PID: i + 1}, Successes: bins, Ends: bins, Starts: bins, Bins: full})
+		}
+		f := p.step(all...)
+		said += strings.Join(f.NoticeTexts(), "\n")
+		if len(f.Outcomes) != vms || f.Omitted != 0 {
+			t.Fatalf("window %d: %d rows, and %d are left out", window, len(f.Outcomes), f.Omitted)
+		}
+		for _, o := range f.Outcomes {
+			if o.Observed.Successes() != bins || o.Mean.Windows < 1 || o.Mean.Windows > window+1 {
+				t.Fatalf("window %d: %d successes, the mean of %d windows", window, o.Observed.Successes(), o.Mean.Windows)
+			}
+		}
+	}
+	if !strings.Contains(said, " outcomes of VMs begin anew, because there is room for histories of 192 MiB") {
 		t.Errorf("notices %q", said)
 	}
 }
@@ -125,7 +157,7 @@ func TestVMsTakeTurns(t *testing.T) {
 	}
 }
 
-// A frame has at most as many bins as a recording holds, and observers get the counts of its rows only.
+// The number of bins of a frame is bounded, and observers get the counts of its rows only.
 func TestBinsAreBounded(t *testing.T) {
 	const bins, outcomes, vms = 1 << 10, 200, 50
 	var specs []outcome.Spec
@@ -142,7 +174,7 @@ func TestBinsAreBounded(t *testing.T) {
 		}
 	}
 	f := p.step(all...)
-	if f.Omitted != outcomes*vms-len(f.Outcomes) || len(f.Outcomes) != scope.MaxBins/bins {
+	if f.Omitted != outcomes*vms-len(f.Outcomes) || len(f.Outcomes) != scope.MaxHistories/((bins+1)*8*10) || bins*len(f.Outcomes) > scope.MaxBins {
 		t.Errorf("%d rows, and %d are left out", len(f.Outcomes), f.Omitted)
 	}
 }

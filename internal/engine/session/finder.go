@@ -38,6 +38,8 @@ type finder struct {
 
 	spans atomic.Bool // names of spans have been discovered
 
+	most int // names that become outcomes at once; 0: any number. Used by one goroutine
+
 	mu      sync.Mutex
 	names   []outcome.Discovery // names that will become outcomes
 	notices []outcome.Notice
@@ -143,10 +145,26 @@ func (f *finder) work(ctx context.Context) (more bool) {
 		defer f.mu.Unlock()
 		f.names = append(f.names, e.names...)
 		return false
+	case errors.Is(err, bpf.ErrNoRoom) && f.fewer(e):
+		return true
 	}
 	f.session.mu.Lock()
 	defer f.session.mu.Unlock()
 	f.giveUp(e, err)
+	return true
+}
+
+// fewer queues the names of an edit again, for which there is no room, and halves the number that become outcomes
+// at once. It returns false if that was one: then there is no room for any of those that are queued.
+func (f *finder) fewer(e *edit) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.most = len(e.names) / 2
+	if f.most == 0 {
+		e.names, f.names = append(e.names, f.names...), nil
+		return false
+	}
+	f.names = append(e.names, f.names...)
 	return true
 }
 
@@ -157,13 +175,23 @@ type edit struct {
 	fitted []*fit
 }
 
+// next takes the names that become outcomes next out of the queue.
+func (f *finder) next() []outcome.Discovery {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := len(f.names)
+	if f.most > 0 {
+		n = min(n, f.most)
+	}
+	names := f.names[:n:n]
+	f.names = f.names[n:]
+	return names
+}
+
 // edit adds outcomes for the queued names, and fits scales.
 func (f *finder) edit(now config.Config) *edit {
 	e := &edit{config: now}
-	f.mu.Lock()
-	names := f.names
-	f.names = nil
-	f.mu.Unlock()
+	names := f.next()
 	var beyond []outcome.Discovery
 	room := f.room()
 	for _, d := range names {

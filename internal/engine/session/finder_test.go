@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,5 +38,29 @@ func TestNoticeOfSpansBeyondIsShort(t *testing.T) {
 	}
 	if len(f.beyond) != 100 {
 		t.Errorf("%d names beyond", len(f.beyond))
+	}
+}
+
+// If there is no room for all queued names at once, fewer and fewer are tried, in their order. If there is none for a
+// single one, there is none for the others either, and all of them are given up together.
+func TestNamesWithoutRoom(t *testing.T) {
+	var names []outcome.Discovery
+	for i := range 13 {
+		names = append(names, outcome.Discovery{Name: fmt.Sprintf("n%d", i)})
+	}
+	const room = 5
+	f := &finder{names: names}
+	var observed, given []string
+	for range 20 {
+		e := &edit{names: f.next()}
+		switch {
+		case len(observed)+len(e.names) <= room:
+			observed = append(observed, namesOf(e.names)...)
+		case !f.fewer(e):
+			given = append(given, namesOf(e.names)...)
+		}
+	}
+	if want := namesOf(names); !slices.Equal(observed, want[:room]) || !slices.Equal(given, want[room:]) {
+		t.Errorf("observed %q, given up %q", observed, given)
 	}
 }

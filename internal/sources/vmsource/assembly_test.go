@@ -118,7 +118,7 @@ func TestVMWithoutRoomIsUnobserved(t *testing.T) {
 
 // There are slots for all current VMs and for some later ones, up to the limit.
 func TestSlots(t *testing.T) {
-	for vms, want := range map[int]int{0: 8, 1: 8, 5: 8, 6: 16, 10: 16, 11: 16, 12: 32, 40: 64, 64: 64, 4000: 64} {
+	for vms, want := range map[int]int{0: 8, 1: 8, 5: 8, 6: 9, 10: 15, 12: 18, 40: 60, 43: 64, 64: 64, 4000: 64} {
 		if got := slotsFor(vms); got != want {
 			t.Errorf("%d slots for %d VMs, want %d", got, vms, want)
 		}

@@ -76,11 +76,7 @@ const MaxVMs = 64
 // each outcome.
 func slotsFor(vms int) int {
 	const least = 8
-	slots := least
-	for slots < MaxVMs && slots < vms+vms/2 {
-		slots *= 2
-	}
-	return slots
+	return min(max(least, vms+vms/2), MaxVMs)
 }
 
 // progress reports the progress of attaching, if cfg requests it.
