@@ -23,13 +23,12 @@ const (
 	maxSpareBytes = 64 << 20
 
 	// With discovery, most outcomes come later, and several may change at a time, so they need
-	// room. There may be many, so fewer stripes keep their memory within limits. The limits are for
-	// this number of VM slots, and proportionally larger for more, up to mostDiscoveredBytes.
+	// room. There may be many, so fewer stripes keep their memory within maxDiscoveredBytes if possible, and
+	// within mostDiscoveredBytes in any case. With more VM slots there is room for fewer outcomes.
 	spareDiscovered     = 512
 	changingBins        = 16 * 1000
 	maxDiscoveredBytes  = 128 << 20
 	mostDiscoveredBytes = 192 << 20
-	slotsAtLimits       = 8
 )
 
 // spareEntries returns the number of additional outcomes with room.
@@ -59,12 +58,10 @@ func newLayout(outcomes []Outcome, slots, processors int, discover bool) (layout
 	for _, o := range outcomes {
 		l.stripeCells += l.size(o.Bins)
 	}
-	limit, most, spareBytes := maxCellsBytes, maxCellsBytes, maxSpareBytes
+	limit, most := maxCellsBytes, maxCellsBytes
 	if discover {
-		times := max(1, slots/slotsAtLimits)
-		limit = mostDiscoveredBytes
-		most, spareBytes = min(limit, times*maxDiscoveredBytes), min(limit/2, times*maxSpareBytes)
-		for l.stripes > 1 && spareBytes/cellBytes/l.stripes < l.size(changingBins) {
+		limit, most = mostDiscoveredBytes, maxDiscoveredBytes
+		for l.stripes > 1 && maxSpareBytes/cellBytes/l.stripes < l.size(changingBins) {
 			l.stripes /= 2
 		}
 	}
@@ -75,7 +72,7 @@ func newLayout(outcomes []Outcome, slots, processors int, discover bool) (layout
 		return layout{}, fmt.Errorf("%w: %d MiB for %d outcomes of %d VMs, at most %d MiB: use fewer bins",
 			errTooLarge, l.bytes()>>20, len(outcomes), slots, limit>>20)
 	}
-	spare := spareBytes / cellBytes / l.stripes
+	spare := maxSpareBytes / cellBytes / l.stripes
 	if !discover {
 		spare = min(spare, l.stripeCells)
 	}

@@ -252,9 +252,11 @@ func combine(counts []Counts, blind map[countsKey]bool) []Counts {
 		}
 		sums = append(sums, i)
 		sum := all[i].Add(c)
-		sum.Bins = slices.Clone(all[i].Bins)
-		for bin, n := range c.Bins {
-			sum.Bins[bin] += n
+		if sum.Bins = all[i].Bins; c.Successes > 0 {
+			sum.Bins = slices.Clone(sum.Bins)
+			for bin, n := range c.Bins {
+				sum.Bins[bin] += n
+			}
 		}
 		sum.Groups = slices.Concat(all[i].Groups, c.Groups)
 		all[i] = sum
@@ -263,7 +265,7 @@ func combine(counts []Counts, blind map[countsKey]bool) []Counts {
 		if c := &all[i]; c.Unobserved && c.Instances() > 0 {
 			c.Loss.Missed += c.Instances()
 			c.Successes, c.Failures, c.Timeouts, c.Inferred, c.Amount, c.Groups = 0, 0, 0, 0, 0, nil
-			clear(c.Bins)
+			c.Bins = make([]uint64, len(c.Bins))
 			blind[countsKey{c.Outcome, c.VM}] = true
 		}
 	}
