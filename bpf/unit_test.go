@@ -184,10 +184,10 @@ func TestSpareCells(t *testing.T) {
 		{0, 1, 1, true, 1, 64 * mib},
 		{0, 1, 4, true, 4, 16 * mib},
 		{0, 15, 1, true, 1, 64 * mib},
-		{0, 16, 1, true, 1, 128 * mib},
-		{0, 63, 1, true, 1, 7 * 64 * mib},
-		{0, 64, 1, true, 1, 512 * mib},
-		{0, 1000, 4, true, 1, 512 * mib},
+		{0, 16, 1, true, 1, 64 * mib},
+		{0, 63, 1, true, 1, 64 * mib},
+		{0, 64, 1, true, 1, 64 * mib},
+		{0, 1000, 4, true, 1, 64 * mib},
 	} {
 		var outcomes []Outcome
 		if test.bins > 0 {
@@ -202,8 +202,15 @@ func TestSpareCells(t *testing.T) {
 			t.Errorf("%+v: %+v, error %v", test, l, err)
 		}
 	}
+	many := make([]Outcome, 200)
+	for i := range many {
+		many[i].Bins = 1000
+	}
+	if _, err := newLayout(many, 64, 4, true); !errors.Is(err, ErrNoRoom) {
+		t.Errorf("200 outcomes of 64 VMs with discovery: error %v, want %v", err, ErrNoRoom)
+	}
 	_, err := newLayout([]Outcome{{Bins: bins(2048 * mib)}}, 1, 4, false)
-	const want = "histograms too large: 2047 MiB for 1 outcomes of 1 VMs, at most 1024 MiB: use fewer bins"
+	const want = "no room for more outcomes: histograms too large: 2047 MiB for 1 outcomes of 1 VMs, at most 1024 MiB: use fewer bins"
 	if err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
