@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +41,25 @@ func TestText(t *testing.T) {
 		}
 	}
 	tuitest.Golden(t, *update, filepath.Join("testdata", "tables.txt"), out.String())
+}
+
+// Below the table is the name of the longest queue that it does not show.
+func TestLongestQueueIsNamed(t *testing.T) {
+	for waiting, want := range map[int64]string{growingLeast - 1: "and 2 more\n", 50_000: "and 2 more; 50.0k messages wait for <0.3.0> stuck (--sort waiting)\n"} {
+		table := fed(t, 1, shop).Table()
+		table.Rows = []Row{
+			{ID: ID{shop, "<0.1.0>"}, Name: "busy"},
+			{ID: ID{shop, "<0.2.0>"}, Name: "idle"},
+			{ID: ID{shop, "<0.3.0>"}, Name: "stuck", Cells: Cells{Seen: Seen{Known: true, Waiting: waiting}}},
+		}
+		var out bytes.Buffer
+		if err := NewText(&out, 1).Table(table); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%d messages: no %q in\n%s", waiting, want, out.String())
+		}
+	}
 }
 
 func TestJSON(t *testing.T) {

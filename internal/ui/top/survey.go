@@ -79,7 +79,7 @@ type Survey struct {
 	From, To int64 // when it was read, nanoseconds of CLOCK_MONOTONIC
 	By       string
 	Rows     map[ID]Seen
-	Names    map[ID]name // names of some rows with waiting messages
+	Names    map[ID]name // names of the rows with most waiting messages, and of those with the largest heaps
 	Rest     Seen        // processes without a row: their function is unknown, or there are too many
 	Total    Seen
 }
@@ -100,9 +100,12 @@ const (
 	// surveyedMost is the largest number of rows of a survey.
 	surveyedMost = 1 << 17
 
-	// waitingMost is the largest number of rows that are shown although only the survey knows
-	// them: those with most waiting messages.
+	// waitingMost and largestMost are the largest numbers of rows that are shown although only the
+	// survey knows them: those with most waiting messages, and those with the largest heaps, of at
+	// least largeHeaps bytes.
 	waitingMost = 200
+	largestMost = 50
+	largeHeaps  = 1 << 20
 )
 
 // A reading contains what a surveyor keeps from one survey to the next.
@@ -212,21 +215,30 @@ func (r *reading) read(ctx context.Context, vms []outcome.VM, by string) (s *Sur
 	return s, why
 }
 
-// name keeps the names of only those rows that have most waiting messages, and looks up their
-// processes' names.
+// name keeps the names of only those rows that have most waiting messages or the largest heaps, and
+// looks up their processes' names.
 func (r *reading) name(s *Survey) {
-	ids := slices.SortedFunc(maps.Keys(s.Names), func(a, b ID) int {
-		return cmp.Or(cmp.Compare(s.Rows[b].Waiting, s.Rows[a].Waiting), cmp.Compare(a.Key, b.Key))
+	shown := make(map[ID]name)
+	r.nameMost(s, shown, waitingMost, 1, func(row Seen) int64 { return row.Waiting })
+	r.nameMost(s, shown, largestMost, largeHeaps, func(row Seen) int64 { return row.Memory })
+	s.Names = shown
+}
+
+// nameMost adds the most rows with a value of at least this to those that are shown, the largest values first.
+func (r *reading) nameMost(s *Survey, shown map[ID]name, most int, least int64, value func(Seen) int64) {
+	ids := slices.DeleteFunc(slices.Collect(maps.Keys(s.Names)), func(id ID) bool { return value(s.Rows[id]) < least })
+	slices.SortFunc(ids, func(a, b ID) int {
+		return cmp.Or(cmp.Compare(value(s.Rows[b]), value(s.Rows[a])), cmp.Compare(a.Key, b.Key), compareVMs(a.VM, b.VM))
 	})
-	for i, id := range ids {
-		known := s.Names[id]
-		switch {
-		case i >= waitingMost:
-			delete(s.Names, id)
-		case known.process != 0:
-			known.name = r.surveyor.ProcessName(id.VM.PID, known.process)
-			s.Names[id] = known
+	for _, id := range ids[:min(len(ids), most)] {
+		if _, ok := shown[id]; ok {
+			continue
 		}
+		known := s.Names[id]
+		if known.process != 0 {
+			known.name = r.surveyor.ProcessName(id.VM.PID, known.process)
+		}
+		shown[id] = known
 	}
 }
 
@@ -276,7 +288,7 @@ func (r *reading) add(s *Survey, vm outcome.VM, f *procname.Figures, now int64, 
 	}
 	row.add(&seen)
 	s.Rows[id] = row
-	if f.Waiting > 0 {
+	if f.Waiting > 0 || row.Memory >= largeHeaps {
 		s.Names[id] = known
 	}
 }

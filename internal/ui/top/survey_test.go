@@ -74,6 +74,31 @@ func TestReadSurvey(t *testing.T) {
 	}
 }
 
+// Processes with large heaps have a row, also if they do nothing and no message waits.
+func TestLargeHeapsAreNamed(t *testing.T) {
+	var all []procname.Figures
+	for i := range 2 * largestMost {
+		all = append(all, procname.Figures{Number: uint32(i + 1), Memory: largeHeaps - 1 + int64(i)})
+	}
+	all[2*largestMost-1].Waiting = 1 // it has one of the rows for waiting messages too
+	r := reading{surveyor: &fakeMemory{figures: map[int][]procname.Figures{shop.PID: all}}, noticed: make(map[outcome.VM]bool)}
+	s, _ := r.read(t.Context(), []outcome.VM{shop}, outcome.GroupPID)
+	if len(s.Names) != largestMost {
+		t.Errorf("%d names", len(s.Names))
+	}
+	for i, want := range map[int]string{2 * largestMost: "100 of 1801", largestMost + 1: "51 of 1801", largestMost: "", 1: ""} {
+		if n := s.Names[ID{shop, fmt.Sprintf("<0.%d.0>", i)}]; n.name != want {
+			t.Errorf("process %d: %+v", i, n)
+		}
+	}
+	all = all[:2]
+	r.surveyor = &fakeMemory{figures: map[int][]procname.Figures{shop.PID: all}}
+	s, _ = r.read(t.Context(), []outcome.VM{shop}, outcome.GroupPID)
+	if n := s.Names[ID{shop, "<0.2.0>"}]; len(s.Names) != 1 || n.name != "2 of 1801" {
+		t.Errorf("%+v", s.Names)
+	}
+}
+
 // Grouped by function, processes are added up. Processes with an unknown function are the rest.
 func TestReadSurveyByFunction(t *testing.T) {
 	memory := &fakeMemory{figures: map[int][]procname.Figures{shop.PID: processes(21)}}

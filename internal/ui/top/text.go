@@ -1,8 +1,10 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -51,13 +53,22 @@ func (p *Text) Table(t *Table) error {
 		return err
 	}
 	if more := len(t.Rows) - p.limit; more > 0 {
-		safetext.Fprintf(p.w, "and %d more\n", more)
+		safetext.Fprintf(p.w, "and %d more%s\n", more, t.longestQueue(t.Rows[p.limit:]))
 	}
 	for _, remark := range t.remarks() {
 		safetext.Fprintln(p.w, remark)
 	}
 	_, err := fmt.Fprintln(p.w)
 	return err
+}
+
+// longestQueue names the longest queue of rows that are not shown, or returns "" if it is short.
+func (t *Table) longestQueue(hidden []Row) string {
+	longest := slices.MaxFunc(hidden, func(a, b Row) int { return cmp.Compare(a.Seen.Waiting, b.Seen.Waiting) })
+	if longest.Seen.Waiting < growingLeast {
+		return ""
+	}
+	return fmt.Sprintf("; %s messages wait for %s (--sort waiting)", ByWaiting.cell(&longest.Cells, &t.DMax), t.nameOf(&longest))
 }
 
 // columns returns the columns, except those that identify the row.
