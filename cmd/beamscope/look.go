@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -31,17 +32,23 @@ func withLook(c config.Config) (config.Config, error) {
 // A shareFlag is a share of a core, such as 10% or 0.1. It implements [pflag.Value].
 type shareFlag float64
 
-// maxShare is the largest value: no machine has more cores.
-const maxShare = 10_000
+const (
+	maxShare = 10_000 // no machine has more cores
+	maxPlain = 1      // without %; a larger number is more likely a forgotten %
+)
 
 // Set implements [pflag.Value].
 func (s *shareFlag) Set(text string) error {
 	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
+	most := float64(maxPlain)
 	x, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if percent {
-		x /= 100
+		x, most = x/100, maxShare
 	}
-	if err != nil || !(x >= 0 && x <= maxShare) {
+	if err == nil && !percent && x > maxPlain && x <= 100*maxShare {
+		return fmt.Errorf("a number without %% is a part of a core, at most 1: did you mean %s%%?", number)
+	}
+	if err != nil || !(x >= 0 && x <= most) {
 		return errors.New("not a share of a core: write 10% or 0.1")
 	}
 	*s = shareFlag(x)
