@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/beamscope/beamscope/internal/engine/outcome"
+	"github.com/beamscope/beamscope/internal/engine/session"
 	"github.com/beamscope/beamscope/internal/engine/worst"
 	"github.com/beamscope/beamscope/internal/files/config"
 	"github.com/beamscope/beamscope/internal/files/export"
@@ -142,6 +143,8 @@ func (f *traceFlags) recorded(ctx context.Context, path string, out, log io.Writ
 	defer in.Close()
 	k, wall := f.keeper(), wallOf(in.Header)
 	var specs []outcome.Spec
+	fitted := make(map[string]bool)
+	k.Fitted = func(name string) bool { return fitted[name] }
 	for {
 		entry, err := in.Next()
 		if errors.Is(err, io.EOF) {
@@ -154,6 +157,9 @@ func (f *traceFlags) recorded(ctx context.Context, path string, out, log io.Writ
 		switch e := entry.(type) {
 		case *recording.Config:
 			specs = append(specs, e.Plan.Specs...)
+			if err := session.Fitted(e, fitted); err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
 		case *outcome.Batch:
 			k.Add(e.Instances, wall)
 		}
@@ -260,7 +266,7 @@ func (f *traceFlags) print(out, log io.Writer, k *worst.Keeper) error {
 	if f.observe.json {
 		j := export.NewJSON(out)
 		for _, i := range k.Instances() {
-			if err := j.Trace(&i.Instance, i.Began); err != nil {
+			if err := j.Trace(&i.Instance, i.Fitted, i.Began); err != nil {
 				return err
 			}
 		}
@@ -272,7 +278,7 @@ func (f *traceFlags) print(out, log io.Writer, k *worst.Keeper) error {
 		return nil
 	}
 	for _, i := range k.Instances() {
-		if err := export.WriteTrace(out, &i.Instance, i.Began.Local(), f.all); err != nil {
+		if err := export.WriteTrace(out, &i.Instance, i.Fitted, i.Began.Local(), f.all); err != nil {
 			return err
 		}
 		safetext.Fprintln(out)

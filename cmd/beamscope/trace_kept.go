@@ -32,6 +32,7 @@ func (k *keeping) Frame(f *scope.Frame) error {
 	wall := func(t int64) time.Time { return f.Time.Add(time.Duration(t - f.Window.To)) }
 	for i := range f.Outcomes {
 		p := &f.Outcomes[i]
+		k.Fitted = func(string) bool { return p.Fitted }
 		k.Add(p.Instances, wall)
 		k.started += p.Counts.Starts
 		k.ended += p.Counts.Instances()

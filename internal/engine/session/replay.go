@@ -240,6 +240,19 @@ func recorded(c *recording.Config) (*scope.System, error) {
 	return cfg.System()
 }
 
+// Fitted stores whether beamscope chose the dMax of each outcome of a recorded configuration. The error
+// wraps [ErrConfig].
+func Fitted(c *recording.Config, fitted map[string]bool) error {
+	s, err := recorded(c)
+	if err != nil {
+		return err
+	}
+	for i := range s.Outcomes {
+		fitted[s.Outcomes[i].Spec.Name] = s.Outcomes[i].Fitted
+	}
+	return nil
+}
+
 func recordedConfig(c *recording.Config) (config.Config, error) {
 	if len(c.Files) == 0 {
 		return config.Config{}, fmt.Errorf("%w: it is missing", ErrConfig)

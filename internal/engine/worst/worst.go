@@ -16,6 +16,10 @@ type Keeper struct {
 	Outcome string // of this outcome; "" for any
 	ID      uint64 // with this id; 0 for any
 
+	// Fitted reports whether beamscope chose the dMax of an outcome. An instance that took longer is
+	// then not worse than a failure. nil means that the user set all.
+	Fitted func(outcome string) bool
+
 	kept     []Instance
 	totals   []*Total
 	index    map[key]*Total
@@ -35,7 +39,8 @@ type key struct {
 // An Instance is an instance with a trace.
 type Instance struct {
 	outcome.Instance
-	Began time.Time // wall time of its start
+	Began  time.Time // wall time of its start
+	Fitted bool      // beamscope chose dMax
 }
 
 // A Total shows where the time of all explained instances of an outcome in a VM went.
@@ -61,9 +66,9 @@ func (k *Keeper) Add(instances []outcome.Instance, wall func(int64) time.Time) {
 		} else {
 			k.further++
 		}
-		k.kept = append(k.kept, Instance{i, wall(i.Start)})
+		k.kept = append(k.kept, Instance{i, wall(i.Start), k.Fitted != nil && k.Fitted(i.Outcome)})
 	}
-	slices.SortStableFunc(k.kept, func(a, b Instance) int { return a.CompareWorst(&b.Instance) })
+	slices.SortStableFunc(k.kept, func(a, b Instance) int { return a.CompareFitted(&b.Instance, a.Fitted, b.Fitted) })
 	k.kept = k.kept[:min(len(k.kept), k.N)]
 }
 

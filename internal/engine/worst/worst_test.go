@@ -108,3 +108,18 @@ func TestManyTotals(t *testing.T) {
 		t.Errorf("the last total is %+v", *last)
 	}
 }
+
+// An instance that took longer than a dMax that beamscope chose is only slow.
+func TestKeeperOfFitted(t *testing.T) {
+	k := worst.Keeper{N: 4, Fitted: func(name string) bool { return name == "a" }}
+	k.Add([]outcome.Instance{
+		explained("a", 1, outcome.Timeout, 30), explained("b", 2, outcome.Timeout, 10), explained("a", 3, outcome.Failure, 5),
+		explained("b", 4, outcome.Success, 40), explained("a", 5, outcome.Success, 20),
+	}, wall)
+	if diff := cmp.Diff([]uint64{2, 3, 4, 1}, ids(&k)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]bool{false, true, false, true}, []bool{k.Instances()[0].Fitted, k.Instances()[1].Fitted, k.Instances()[2].Fitted, k.Instances()[3].Fitted}); diff != "" {
+		t.Error(diff)
+	}
+}

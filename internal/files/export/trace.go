@@ -17,20 +17,28 @@ import (
 )
 
 // WriteTrace writes where the time of an instance went: how it ended, one sentence, and the tree.
-// start is the wall time of its start. It folds spans of less than 1 % unless all is set.
-func WriteTrace(w io.Writer, i *outcome.Instance, start time.Time, all bool) error {
+// fitted means that beamscope chose dMax. start is the wall time of its start. It folds spans of less than
+// 1 % unless all is set.
+func WriteTrace(w io.Writer, i *outcome.Instance, fitted bool, start time.Time, all bool) error {
 	root := &i.Trace.Spans[0]
-	how := i.Status.String()
-	if i.Class != "" {
-		how += " " + modname.Readable(i.Class)
-	}
-	line := fmt.Sprintf("%s: %s after %s, start %s, %v, %s", i.Name(), how, figures.Delay(i.Elapsed()),
-		start.Format("15:04:05.000"), i.VM, trace.ProcessName(root.Process, root.Name))
+	line := fmt.Sprintf("%s: %s, start %s, %v, %s", i.Name(), howEnded(i, fitted), start.Format("15:04:05.000"), i.VM, trace.ProcessName(root.Process, root.Name))
 	safetext.Fprintln(w, line)
 	if s := i.Trace.Sentence(i.Name()); s != "" {
 		safetext.Fprintln(w, s)
 	}
 	return i.Trace.WriteText(w, i.Name(), all)
+}
+
+// howEnded describes how an instance ended, and after which time.
+func howEnded(i *outcome.Instance, fitted bool) string {
+	took := figures.Delay(i.Elapsed())
+	switch {
+	case fitted && i.Status == outcome.Timeout:
+		return fmt.Sprintf("took longer than %s, a limit that beamscope chose", took)
+	case i.Class != "":
+		return fmt.Sprintf("%v %s after %s", i.Status, modname.Readable(i.Class), took)
+	}
+	return fmt.Sprintf("%v after %s", i.Status, took)
 }
 
 // traceLine is the format of `beamscope trace --json`.
@@ -40,7 +48,8 @@ type traceLine struct {
 	Parent   uint64    `json:"parent_id,omitempty"`
 	VM       vm        `json:"vm"`
 	Status   string    `json:"status"`
-	Class    string    `json:"class,omitempty"` // class of a failure
+	Class    string    `json:"class,omitempty"`         // class of a failure
+	Fitted   float64   `json:"fitted_dmax_s,omitempty"` // dMax if beamscope chose it and a timeout took longer: it may have succeeded
 	Start    time.Time `json:"start"`
 	Began    int64     `json:"start_monotonic_ns"`
 	Duration int64     `json:"duration_ns"`
@@ -93,11 +102,14 @@ type link struct {
 
 // Trace writes where the time of an instance went, as an object. start is the wall time of its
 // start.
-func (j *JSON) Trace(i *outcome.Instance, start time.Time) error {
+func (j *JSON) Trace(i *outcome.Instance, fitted bool, start time.Time) error {
 	line := traceLine{
 		Outcome: i.Outcome, ID: i.ID, Parent: i.Parent, VM: vm{i.VM.PID, i.VM.Node}, Status: i.Status.String(), Class: i.Class,
 		Start: start.UTC(), Began: i.Start, Duration: int64(i.Elapsed()), Sentence: i.Trace.Sentence(i.Name()),
 		Shares: []share{},
+	}
+	if fitted && i.Status == outcome.Timeout {
+		line.Fitted = i.Elapsed().Seconds()
 	}
 	root := &i.Trace.Spans[0]
 	for _, s := range i.Trace.Shares() {

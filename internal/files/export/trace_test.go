@@ -3,6 +3,7 @@ package export_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,10 +43,10 @@ func explained() *outcome.Instance {
 func TestTrace(t *testing.T) {
 	start := time.Date(2026, 11, 21, 12, 3, 7, 123e6, time.UTC)
 	var text, object, indented bytes.Buffer
-	if err := export.WriteTrace(&text, explained(), start, false); err != nil {
+	if err := export.WriteTrace(&text, explained(), false, start, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := export.NewJSON(&object).Trace(explained(), start); err != nil {
+	if err := export.NewJSON(&object).Trace(explained(), false, start); err != nil {
 		t.Fatal(err)
 	}
 	if n := bytes.Count(object.Bytes(), []byte("\n")); n != 1 {
@@ -77,7 +78,7 @@ func TestTraceTimesNotSeen(t *testing.T) {
 	i := explained()
 	i.Trace.Spans[2].Link.Sent, i.Trace.Spans[3].Link.Received = 0, 0
 	var object bytes.Buffer
-	if err := export.NewJSON(&object).Trace(i, time.Time{}); err != nil {
+	if err := export.NewJSON(&object).Trace(i, false, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	var got struct {
@@ -99,13 +100,43 @@ func TestTraceTimesNotSeen(t *testing.T) {
 	}
 }
 
+// A span that took longer than a dMax that beamscope chose is not called a timeout.
+func TestFittedTrace(t *testing.T) {
+	for _, test := range []struct {
+		fitted bool
+		status outcome.Status
+		text   string
+		dmax   float64
+	}{
+		{true, outcome.Timeout, "probe #4711: took longer than 100ms, a limit that beamscope chose, start ", 0.1},
+		{false, outcome.Timeout, "probe #4711: timeout after 100ms, start ", 0},
+		{true, outcome.Success, "probe #4711: success after 100ms, start ", 0},
+	} {
+		i := explained()
+		i.Class, i.Status = "", test.status
+		var text, object bytes.Buffer
+		if err := errors.Join(export.WriteTrace(&text, i, test.fitted, time.Time{}, false), export.NewJSON(&object).Trace(i, test.fitted, time.Time{})); err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			DMax float64 `json:"fitted_dmax_s"`
+		}
+		if err := json.Unmarshal(object.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(text.String(), test.text) || got.DMax != test.dmax {
+			t.Errorf("fitted %v, %v: dMax %v in\n%s", test.fitted, test.status, got.DMax, text.String())
+		}
+	}
+}
+
 // Names with characters that a terminal would interpret are shown safely.
 func TestForeignTrace(t *testing.T) {
 	const foreign = "a\x1b[2J\nb"
 	i := explained()
 	i.Outcome, i.VM.Node, i.Class = foreign, foreign, foreign
 	var text bytes.Buffer
-	if err := export.WriteTrace(&text, i, time.Time{}, false); err != nil {
+	if err := export.WriteTrace(&text, i, false, time.Time{}, false); err != nil {
 		t.Fatal(err)
 	}
 	k := worst.Keeper{N: 1}

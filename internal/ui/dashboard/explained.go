@@ -98,7 +98,9 @@ func (d *Dashboard) explainedInstances(name string, vm outcome.VM) []explainedIn
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b explainedInstance) int { return a.CompareWorst(&b.Instance) })
+	slices.SortStableFunc(all, func(a, b explainedInstance) int {
+		return a.CompareFitted(&b.Instance, a.outcome.Fitted, b.outcome.Fitted)
+	})
 	return all[:min(len(all), maxExplained)]
 }
 
@@ -238,7 +240,7 @@ func (d *Dashboard) showExplained(i *explainedInstance) {
 // for a given width.
 func (d *Dashboard) explanationOf(i *explainedInstance, width int) string {
 	var b, tree strings.Builder
-	_ = export.WriteTrace(&tree, &i.Instance, i.start(), false) // a strings.Builder never fails
+	_ = export.WriteTrace(&tree, &i.Instance, i.outcome.Fitted, i.start(), false) // a strings.Builder never fails
 	for line := range strings.Lines(tree.String()) {
 		line = strings.TrimSuffix(line, "\n")
 		if strings.ContainsRune(line, '▕') {
