@@ -143,7 +143,7 @@ func (f *traceFlags) recorded(ctx context.Context, path string, out, log io.Writ
 	defer in.Close()
 	k, wall := f.keeper(), wallOf(in.Header)
 	var specs []outcome.Spec
-	fitted := make(map[string]bool)
+	var fitted map[string]bool
 	k.Fitted = func(name string) bool { return fitted[name] }
 	for {
 		entry, err := in.Next()
@@ -157,9 +157,7 @@ func (f *traceFlags) recorded(ctx context.Context, path string, out, log io.Writ
 		switch e := entry.(type) {
 		case *recording.Config:
 			specs = append(specs, e.Plan.Specs...)
-			if err := session.Fitted(e, fitted); err != nil {
-				return fmt.Errorf("%s: %w", path, err)
-			}
+			fitted = session.Fitted(e)
 		case *outcome.Batch:
 			k.Add(e.Instances, wall)
 		}

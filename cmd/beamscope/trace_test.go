@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"github.com/beamscope/beamscope/internal/engine/scope"
 	"github.com/beamscope/beamscope/internal/engine/session"
 	"github.com/beamscope/beamscope/internal/engine/worst"
+	"github.com/beamscope/beamscope/internal/explain/trace"
 	"github.com/beamscope/beamscope/internal/files/recording"
 	"github.com/beamscope/beamscope/internal/testing/vmtest"
 )
@@ -267,5 +269,37 @@ func TestTraceUnexplainedRecording(t *testing.T) {
 				t.Errorf("got %v, want %s", err, test.want)
 			}
 		})
+	}
+}
+
+// A span that took longer than a dMax that beamscope chose is no timeout, in a recording too.
+func TestTraceOfFittedRecording(t *testing.T) {
+	for scope, want := range map[string]string{
+		"outcomes: {a: {dmax: 5ms, fitted: true}}\n": "a #7: took longer than 5.00ms, a limit that beamscope chose, start ",
+		"outcomes: {a: {dmax: 5ms}}\n":               "a #7: timeout after 5.00ms, start ",
+	} {
+		path := filepath.Join(t.TempDir(), "x.bsr")
+		w, err := recording.Create(path, false, recording.Header{Time: time.Now()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const took = int64(5 * time.Millisecond)
+		spec := outcome.Spec{Name: "a", Span: "a", BinWidth: time.Millisecond, Bins: 5, Explain: true}
+		i := outcome.Instance{
+			Outcome: "a", VM: outcome.VM{PID: 1}, ID: 7, Status: outcome.Timeout, End: took, Process: 1,
+			Trace: &trace.Trace{Spans: []trace.Span{{Parent: -1, End: took, Process: 1}, {Kind: trace.Running, End: took, Process: 1}}},
+		}
+		err = errors.Join(
+			w.Config(&recording.Config{Files: []recording.File{{Name: "scope.yaml", Text: []byte(scope)}}, Plan: outcome.Plan{Window: time.Second, Specs: []outcome.Spec{spec}}}),
+			w.Batch(&outcome.Batch{Window: outcome.Window{To: int64(time.Second)}, Instances: []outcome.Instance{i}}),
+			w.Close())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		f := traceFlags{count: 1}
+		if err := f.recorded(t.Context(), path, &out, io.Discard); err != nil || !strings.HasPrefix(out.String(), want) {
+			t.Errorf("%v: %q", err, out.String())
+		}
 	}
 }

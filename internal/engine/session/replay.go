@@ -240,17 +240,16 @@ func recorded(c *recording.Config) (*scope.System, error) {
 	return cfg.System()
 }
 
-// Fitted stores whether beamscope chose the dMax of each outcome of a recorded configuration. The error
-// wraps [ErrConfig].
-func Fitted(c *recording.Config, fitted map[string]bool) error {
-	s, err := recorded(c)
-	if err != nil {
-		return err
+// Fitted reports of which outcomes of a recorded configuration beamscope chose the dMax: of none if the
+// configuration cannot be used.
+func Fitted(c *recording.Config) map[string]bool {
+	fitted := make(map[string]bool)
+	if s, err := recorded(c); err == nil {
+		for i := range s.Outcomes {
+			fitted[s.Outcomes[i].Spec.Name] = s.Outcomes[i].Fitted
+		}
 	}
-	for i := range s.Outcomes {
-		fitted[s.Outcomes[i].Spec.Name] = s.Outcomes[i].Fitted
-	}
-	return nil
+	return fitted
 }
 
 func recordedConfig(c *recording.Config) (config.Config, error) {
