@@ -149,8 +149,7 @@ func (l *eventLog) read(before int64, most int, fn func([]Event)) (loss Loss, er
 // readStripe reads the new events of a stripe, up to those being written. Afterwards everything
 // that was logged before a time has been read. It returns the lost events: overwritten ones, and
 // those that are missing at the second read too, because a program found their place still being
-// written a round later. If there are more than most, the
-// oldest are lost too.
+// written a round later. If there are more than most, the oldest are lost too.
 func (l *eventLog) readStripe(i int, before int64, most uint64) Loss {
 	s := &l.stripes[i]
 	size := uint64(len(l.records) / len(l.heads))
