@@ -100,6 +100,38 @@ func TestKinds(t *testing.T) {
 			20-120 ready 1 beside 5
 			120-130 running 1`,
 	}, {
+		name: "the scheduler collects its garbage before it begins to run", events: `
+			0 watch 1
+			10000 start 1 7
+			20000 out 1 ready
+			60000 gc+ 1 @3
+			80000 gc- 1 @3
+			90000 beside 1>5 20000-60000
+			90000 in 1 @3
+			100000 end 1 7`,
+		start: 10000, end: 100000, want: `
+			10000-20000 running 1
+			20000-60000 ready 1 beside 5
+			60000-80000 gc 1
+			80000-90000 ready 1
+			90000-100000 running 1`,
+	}, {
+		name: "a neighbour of a later time", events: `
+			0 watch 1
+			10000 start 1 7
+			20000 out 1 ready
+			60000 in 1 @3
+			70000 out 1 ready
+			90000 beside 1>5 20000-90000
+			90000 in 1 @3
+			100000 end 1 7`,
+		start: 10000, end: 100000, want: `
+			10000-20000 running 1
+			20000-60000 ready 1
+			60000-70000 running 1
+			70000-90000 ready 1 beside 5
+			90000-100000 running 1`,
+	}, {
 		name: "a neighbour for moments, told twice", events: `
 			0 watch 1
 			10 start 1 7

@@ -157,6 +157,17 @@ func (w *walk) state(p *process, at int64) state {
 // have run on the same scheduler to be named.
 const minNeighbour = 5
 
+// begun returns the time when a process that was ready until a time began to run. The scheduler may collect
+// its garbage before.
+func (p *process) begun(to int64) int64 {
+	for _, c := range p.changes[after(p.changes, to, changedAt):] {
+		if c.state != collects && c.state != ready {
+			return c.at
+		}
+	}
+	return to
+}
+
 // beside returns the process that ran for the largest part of the time in which p was ready, in all
 // turns together, or 0 if none ran for long.
 func (p *process) beside(s segment) trace.PID {
@@ -166,9 +177,10 @@ func (p *process) beside(s segment) trace.PID {
 	}
 	var all []turns
 	from, to := s.at, min(s.until, p.last)
+	latest := p.begun(to) + near
 	for i := after(p.neighbours, from, func(n neighbour) int64 { return n.at }); i < len(p.neighbours); i++ {
 		n := p.neighbours[i]
-		if n.at > to+near {
+		if n.at > latest {
 			break
 		}
 		at := slices.IndexFunc(all, func(t turns) bool { return t.pid == n.pid })
