@@ -183,7 +183,7 @@ func TestLogLimit(t *testing.T) {
 	}
 }
 
-// What is dropped is reported once, and later events follow without a loss.
+// DropEvents reports the dropped events once. The next read reports no loss.
 func TestLogDrop(t *testing.T) {
 	l := newFakeLog(2, 4)
 	for now := range uint64(20) {

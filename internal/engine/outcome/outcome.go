@@ -347,7 +347,7 @@ type Batch struct {
 	// included. Recordings do not contain Users.
 	Users []UserLoad
 
-	// Owners say who answers for the VMs of the counts, see [UserOwner]. A VM may be missing.
+	// Owners names the owner of each VM, see [UserOwner]. A VM may be missing.
 	// Recordings do not contain Owners.
 	Owners map[VM]string
 
@@ -361,7 +361,7 @@ type Batch struct {
 	Renew bool
 }
 
-// UserOwner returns the owner of the VMs of a user of this host, -1 if the user is unknown.
+// UserOwner returns the name of the owner of VMs that run as a user ID of this host. -1 means that the user is unknown.
 func UserOwner(user int) string {
 	if user < 0 {
 		return "an unknown user"

@@ -30,7 +30,7 @@ type Engine struct {
 	countsOf map[string][]int       // indexes of the batch's counts, by outcome
 	rowsOf   map[string][]int       // indexes of the frame's outcomes, by name
 	gone     map[string][]seriesKey // series without a row in the frame, by outcome
-	goesOn   map[string]bool        // outcomes of which some VM had a row before and has one now
+	goesOn   map[string]bool        // outcomes that have a row now in a VM that already had one
 	claims   []claim                // of the rows of the frame
 	omitted  int                    // rows without room in the last frame
 	notices  []outcome.Notice       // notices for the next frame

@@ -240,8 +240,8 @@ func recorded(c *recording.Config) (*scope.System, error) {
 	return cfg.System()
 }
 
-// Fitted reports of which outcomes of a recorded configuration beamscope chose the dMax: of none if the
-// configuration cannot be used.
+// Fitted returns a set of the outcomes of a recorded configuration whose dMax beamscope chose. The set is
+// empty if the configuration cannot be used.
 func Fitted(c *recording.Config) map[string]bool {
 	fitted := make(map[string]bool)
 	if s, err := recorded(c); err == nil {

@@ -157,7 +157,7 @@ func (k *Keeper) complete() error {
 }
 
 // Fire begins a snapshot because of the last window, or adds a cause to the snapshot in progress.
-// Before the first window it does nothing. The owner is who answers for the VM of the cause, see
+// Before the first window it does nothing. owner is the owner of the cause's VM, see
 // [outcome.Batch]. If it is "", the VM counts as its own owner.
 func (k *Keeper) Fire(c *recording.Cause, owner string) error {
 	owner = cmp.Or(owner, c.VM.String())
